@@ -379,7 +379,8 @@ fn samples() -> Vec<Event> {
         })),
         Event::SourceBecamePrivate { request, made: Seq(9), summary: summary() },
         Event::Forgotten(Box::new(Forgotten {
-            sources: 1,
+            sources: vec!["doc_1".into()],
+            files: vec!["a.md".into()],
             summaries: vec![summary()],
             bags: vec!["bag_1".into()],
             bodies: vec![Seq(8), Seq(9)],

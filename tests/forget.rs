@@ -38,7 +38,7 @@ const MAIL: &str = "From: Quillfeather <q@example.org>\nTo: me@example.org\nSubj
                     Hello,\n\nthe harpsichord of Quillfeather costs 720 EUR a month. Please send the signed copy before 1 \
                     March.\n\nQuillfeather\n";
 const CHAT: &str = "[2026-02-11, 08:15:00] Brasenose: Can you bring the zucchini on Friday?\n\
-                    [2026-02-11, 08:16:00] Bob: Yes. We decided that Brasenose buys the paint.\n";
+                    [2026-02-11, 08:16:00] Bob: Yes. We decided that she buys the blue paint.\n";
 const KEPT: &str = "# Bicycle\n\nThe bicycle stands in the cellar until Friday. It costs 300 EUR and needs a new \
                     chain before the winter.\n";
 
@@ -241,13 +241,18 @@ fn a_crash_in_the_middle_is_finished_by_the_next_command() {
     let mut engine = Engine::open(store, options, now, &mut |_| {}).unwrap();
     let found = forget::look(engine.log(), &wanted, &mut |_| {}).unwrap();
     assert_eq!(found.summaries.len(), 1);
-    forget::forget(&mut engine, &found, now).unwrap();
+    forget::forget(&mut engine, &wanted, &found, now).unwrap();
     engine.close().unwrap();
     let has = |places: &[String], part: &str| places.iter().any(|place| place.contains(part));
     let places = world.found();
     assert!(has(&places, "summaries/") && has(&places, "digests/"), "{places:?}");
     world.home.ok(&["drain"]);
     world.is_sound();
+    assert!(
+        !every_file(&world.home.path("buses/chunks"))
+            .values()
+            .any(|bytes| { String::from_utf8_lossy(bytes).contains("planted") })
+    );
     let note = world.home.run(&["search", "zucchini"]);
     assert!(!String::from_utf8_lossy(&note.stdout).contains("planted"));
     let digests = every_file(&world.home.path("buses/digests"));
@@ -261,10 +266,58 @@ fn a_dry_run_changes_nothing_and_an_unknown_name_is_an_error() {
     let told = world.home.ok(&["forget", "--dry-run", "--before", "2026-12-31"]);
     assert!(told.contains("would forget 4 summaries"), "{told}");
     assert_eq!(every_file(&world.home.path("buses")), before);
-    for args in [&["forget", "nobody.txt"][..], &["forget", "--author", "nobody"]] {
+    for (code, args) in [
+        (5, &["forget", "nobody.txt"][..]),
+        (5, &["forget", "--author", "nobody"]),
+        (2, &["forget", "--author", ""]),
+        (2, &["forget", " "]),
+        (2, &["forget"]),
+    ] {
         let output = world.home.run(args);
-        assert_eq!(output.status.code(), Some(5), "{args:?}");
+        assert_eq!(output.status.code(), Some(code), "{args:?}");
     }
-    assert_eq!(world.home.run(&["forget"]).status.code(), Some(2));
     assert_eq!(every_file(&world.home.path("buses")), before);
+}
+
+#[test]
+fn a_text_that_was_never_summarized_can_be_forgotten_and_of_a_chat_only_what_one_person_said() {
+    let world = World::new();
+    let waits = world.files.path().join("waits");
+    std::fs::create_dir_all(&waits).unwrap();
+    std::fs::write(waits.join("late.md"), "# Late\n\nThe harpsichord waits in the cellar.\n")
+        .unwrap();
+    let added = world.home.ok(&["add", "--no-wait", waits.to_str().unwrap()]);
+    let there = every_file(&world.home.path("buses/chunks/canonical"));
+    let names = there.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(names.collect::<String>().contains("waits/late.md"), "{added} {:?}", there.keys());
+    let told = world.home.ok(&["forget", "waits/late.md"]);
+    assert!(told.contains("1 record"), "{told}");
+    world.home.run(&["drain"]);
+    let chunks = every_file(&world.home.path("buses/chunks"));
+    assert!(
+        !chunks.values().any(|bytes| String::from_utf8_lossy(bytes).contains("in the cellar.\""))
+    );
+    world.home.ok(&["forget", "--author", "Brasenose"]);
+    let events = every_file(&world.home.path("buses/eventbus"));
+    let events: String =
+        events.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    assert!(events.contains("blue paint") && !events.contains("bring the zucchini"), "{events}");
+    assert!(!world.home.ok(&["read"]).contains("blue paint"));
+    world.home.ok(&["verify"]);
+    world.home.ok(&["replay", "--verify"]);
+}
+
+/// A crash between the manifest of a partition and its data is made good by the next command.
+#[test]
+fn a_partition_that_a_crash_left_between_its_files_becomes_whole() {
+    let world = World::new();
+    let data = every_file(&world.home.path("buses/chunks/canonical"));
+    world.home.ok(&["forget", "texts/notes/garden.md"]);
+    for (name, bytes) in &data {
+        std::fs::write(world.home.path("buses/chunks/canonical").join(name), bytes).unwrap();
+    }
+    assert!(!world.home.run(&["verify"]).status.success());
+    world.home.ok(&["forget", "The harpsichord"]);
+    world.home.ok(&["verify"]);
+    assert!(!world.found().iter().any(|place| place.contains("chunks/")));
 }

@@ -3,6 +3,7 @@
 use super::Context;
 use super::failure::{Exit, Failure, Trouble};
 use crate::digest::build::BuildError;
+use crate::import::ImportError;
 use crate::log::checkpoint::RestoreError;
 use crate::log::{KeysError, LogError, ReadError};
 use crate::projections::exporter::ExporterError;
@@ -134,6 +135,12 @@ pub(crate) fn append_failed(error: &AppendError) -> Failure {
             .hint("submitting again is safe: repeated requests become duplicates"),
         error => Failure::new(Exit::Input, "the request was not appended").because(error),
     }
+}
+
+pub(crate) fn not_taken_back(error: &ImportError) -> Failure {
+    Failure::new(Exit::Storage, "cannot take the texts out of the home")
+        .because(error)
+        .hint("correct that and run the command again: it carries on where it stopped")
 }
 
 pub(crate) fn not_forgotten(error: &ForgetError) -> Failure {

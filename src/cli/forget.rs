@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::causes::{held_by_another, not_forgotten};
+use super::causes::{held_by_another, not_forgotten, not_taken_back};
 use super::failure::{Exit, Failure};
 use super::file_events::items_of_file;
 use super::held_home::HeldHome;
-use super::intake::importing;
-use super::published::{Published, VersionChoice, each_newest, one_named, open_bus, text, unread};
+use super::published::{
+    Published, VersionChoice, each_newest, named_or_in_file, one_named, open_bus, text, unread,
+};
 use super::read::nothing_named;
 use super::source_files::known_name;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
-use crate::import::Target;
-use crate::import::{TakenBack, find_taken_back, is_ours, take_back};
+use crate::export::summary_bus::SUMMARIES_DIR;
+use crate::import::{TakenBack, files_named, find_taken_back, is_ours};
 use crate::upkeep::forget::{self, Traces, Wanted};
 
 /// Summaries that are listed by name.
@@ -65,13 +66,17 @@ impl ForgetArgs {
     }
 
     fn forget(&self, context: &Context, held: &mut HeldHome) -> Result<Exit, Failure> {
+        if self.words.iter().chain(&self.author).any(|word| word.trim().is_empty()) {
+            return Err(Failure::new(Exit::Usage, "an empty name names nothing")
+                .hint("a variable of the shell may be unset"));
+        }
         if held.config.cluster.is_some() {
             let what = "this home shares its log with other hosts, which would keep their copies";
             return Err(Failure::new(Exit::Config, what)
                 .hint("leave the cluster on every host first: `summarizer cluster leave`"));
         }
         let bus = open_bus(context).ok();
-        let (wanted, back) = self.wanted(context, held, bus.as_ref())?;
+        let (wanted, to_take) = self.wanted(context, held, bus.as_ref())?;
         let bar = context.ui.progress("looking", 100);
         let found = forget::look(held.engine.log(), &wanted, &mut |part| {
             bar.set_position((part * 100.0) as u64);
@@ -79,21 +84,17 @@ impl ForgetArgs {
         bar.finish_and_clear();
         let found = found.map_err(|error| not_forgotten(&error.into()))?;
         let names = names_of(bus.as_ref(), &found)?;
-        if found.is_empty() && back.ids.is_empty() {
+        if found.is_empty() && to_take == 0 {
             return Err(Failure::new(Exit::Input, "there is nothing to forget")
                 .hint("`summarizer read` lists what there is"));
         }
         let files = left_with_others(context, held, &found)?;
         let mut records = 0;
         if !self.dry_run {
-            // What is left of a crash before the fact is durable can be asked for again.
-            let _alone = importing(context, &held.home)?;
-            let target = target(context, held);
-            records = take_back(target, &back).map_err(|error| not_taken_back(&error))?;
-            remove_pasted(context, held, &wanted)?;
             let now = context.machine.clock.now();
-            forget::forget(&mut held.engine, &found, now).map_err(|e| not_forgotten(&e))?;
-            held.make_anew(context)?;
+            forget::forget(&mut held.engine, &wanted, &found, now)
+                .map_err(|error| not_forgotten(&error))?;
+            records = held.make_anew(context, &wanted)?;
         }
         self.show(context, &found, &names, (records, &files));
         Ok(Exit::Done)
@@ -105,8 +106,9 @@ impl ForgetArgs {
         context: &Context,
         held: &HeldHome,
         bus: Option<&SummaryBus>,
-    ) -> Result<(Wanted, TakenBack), Failure> {
+    ) -> Result<(Wanted, u64), Failure> {
         let mut wanted = Wanted { before: self.before, ..Wanted::default() };
+        let mut unsure = Vec::new();
         for word in &self.words {
             let name = known_name(context, word);
             let events = items_of_file(context, &name);
@@ -115,7 +117,7 @@ impl ForgetArgs {
                 continue;
             }
             let one = match bus {
-                Some(bus) => one_named(context, bus, &name)?,
+                Some(bus) => meant(context, bus, &name)?,
                 None => None,
             };
             match one {
@@ -123,10 +125,8 @@ impl ForgetArgs {
                     wanted.summaries.insert(word.clone());
                 }
                 Some(one) => want(&mut wanted, &one),
-                // A source that was never summarized has an id all the same.
-                None => {
-                    wanted.sources.insert(word.clone());
-                }
+                // A text that was never summarized has an id and a file all the same.
+                None => unsure.push((word, name)),
             }
         }
         if let (Some(before), Some(bus)) = (self.before, bus) {
@@ -139,21 +139,40 @@ impl ForgetArgs {
             });
             read.map_err(|error| unread(&error))?;
         }
-        let authors = self.author.iter().cloned().collect();
-        let mut back =
-            TakenBack { ids: wanted.sources.clone(), files: wanted.files.clone(), authors };
-        find_taken_back(target(context, held), &mut back)
-            .map_err(|error| not_taken_back(&error))?;
-        wanted.sources.clone_from(&back.ids);
-        if let Some(unknown) =
-            self.words.iter().find(|word| wanted.sources.contains(*word) && !is_known(held, word))
-        {
-            return Err(match bus {
-                Some(bus) => nothing_named(bus, unknown),
-                None => Failure::new(Exit::Input, format!("nothing is known of {unknown}")),
-            });
+        for (word, name) in unsure {
+            let named = files_named(held.import_target(context), &name);
+            let named = named.map_err(|error| not_taken_back(&error))?;
+            if named.len() > 1 {
+                let listed: Vec<&str> = named.iter().take(LISTED).map(String::as_str).collect();
+                let what = format!("{word} names several files");
+                return Err(Failure::new(Exit::Input, what)
+                    .hint(format!("give more of the name:\n    {}", listed.join("\n    "))));
+            }
+            let ids = [word.clone()].into();
+            let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
+            let found = find_taken_back(held.import_target(context), &mut alone);
+            let found = found.map_err(|error| not_taken_back(&error))?;
+            if found == 0 && !is_known(held, word) {
+                return Err(match bus {
+                    Some(bus) => nothing_named(bus, word),
+                    None => Failure::new(Exit::Input, format!("nothing is known of {word}")),
+                });
+            }
+            wanted.sources.insert(word.clone());
+            wanted.files.extend(named);
         }
-        Ok((wanted, back))
+        let mut back = TakenBack {
+            ids: wanted.sources.clone(),
+            files: wanted.files.clone(),
+            authors: self.author.iter().cloned().collect(),
+            before: self.before,
+            ..TakenBack::default()
+        };
+        let records = find_taken_back(held.import_target(context), &mut back)
+            .map_err(|error| not_taken_back(&error))?;
+        // A session that loses an event loses its summary too.
+        wanted.sources.extend(back.ids.into_iter().chain(back.broken));
+        Ok((wanted, records))
     }
 
     fn show(
@@ -203,10 +222,33 @@ impl ForgetArgs {
         for file in files.iter().take(LISTED) {
             context.ui.out(format!("its text is still in {file}, which another program wrote"));
         }
+        if !self.words.is_empty() && records == 0 && files.is_empty() && !found.sources.is_empty() {
+            context.ui.out("their texts stay where they are; name a source or its file to take its text out too");
+        }
         context.ui.talk(ui::dim(
             "your own files are as they were, and backups from before still hold what was forgotten",
         ));
     }
+}
+
+/// The one summary that a word means. A summary that was made of summaries has the name of their source, and
+/// goes with it.
+fn meant(context: &Context, bus: &SummaryBus, name: &str) -> Result<Option<Published>, Failure> {
+    let found = named_or_in_file(context, bus, name, VersionChoice::Newest);
+    let mut found = found.map_err(|error| unread(&error))?;
+    if found.iter().any(|one| one.id() == name) {
+        return Ok(found.into_iter().find(|one| one.id() == name));
+    }
+    found.retain(|one| !is_of_summaries(one));
+    match found.len() {
+        1 => Ok(found.pop()),
+        _ => one_named(context, bus, name),
+    }
+}
+
+fn is_of_summaries(one: &Published) -> bool {
+    let ids = one.item.value["source_ids"].as_array().into_iter().flatten();
+    ids.filter_map(Value::as_str).any(|id| id.starts_with("sum_"))
 }
 
 /// Wants a summary's source; of a summary of several sources only itself.
@@ -238,8 +280,11 @@ fn left_with_others(
 ) -> Result<Vec<String>, Failure> {
     let mut left = Vec::new();
     for file in &found.files {
+        if file.starts_with(SUMMARIES_DIR) {
+            continue;
+        }
         let is_there = context.machine.disk.stat(&held.home.buses.join(file));
-        let is_ours = is_ours(target(context, held), file);
+        let is_ours = is_ours(held.import_target(context), file);
         if is_there.is_ok_and(|stat| stat.is_some())
             && !is_ours.map_err(|error| not_taken_back(&error))?
         {
@@ -247,17 +292,6 @@ fn left_with_others(
         }
     }
     Ok(left)
-}
-
-/// Removes texts that were pasted into the page: the home has the only copy.
-fn remove_pasted(context: &Context, held: &HeldHome, wanted: &Wanted) -> Result<(), Failure> {
-    for file in wanted.files.iter().filter(|file| file.starts_with("texts/")) {
-        let path = held.home.root.join(file);
-        context.machine.disk.remove_file(&path).map_err(|error| {
-            Failure::new(Exit::Storage, format!("cannot remove {}", path.display())).because(&error)
-        })?;
-    }
-    Ok(())
 }
 
 /// The names of the sources of summaries.
@@ -273,19 +307,4 @@ fn names_of(bus: Option<&SummaryBus>, found: &Traces) -> Result<BTreeSet<String>
     });
     read.map_err(|error| unread(&error))?;
     Ok(names)
-}
-
-fn target<'a>(context: &'a Context, held: &'a HeldHome) -> Target<'a> {
-    Target {
-        disk: &*context.machine.disk,
-        root: &held.home.buses,
-        zone: held.config.timezone,
-        now: context.machine.clock.now(),
-    }
-}
-
-fn not_taken_back(error: &crate::import::ImportError) -> Failure {
-    Failure::new(Exit::Storage, "cannot take the texts out of the home")
-        .because(error)
-        .hint("nothing is forgotten yet; correct that and run the command again")
 }

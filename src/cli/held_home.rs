@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::Context;
 use super::causes::{
-    digests_failed, engine_failed, exporter_failed, log_failed, not_forgotten, projector_failed,
+    digests_failed, engine_failed, exporter_failed, log_failed, not_forgotten, not_taken_back,
+    projector_failed,
 };
 use super::failure::{Exit, Failure};
 use super::home_key::store_options;
@@ -27,8 +28,9 @@ use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
 use crate::home::{Home, HomeLock, OLD_LOGS};
+use crate::import::{TakenBack, Target, take_back};
 use crate::log::{Reader, Store};
-use crate::os::{Disk, rights};
+use crate::os::{Disk, DiskFile, Open, rights};
 use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
@@ -39,7 +41,7 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
-use crate::upkeep::forget;
+use crate::upkeep::forget::{self, Wanted};
 use crate::upkeep::run_watch::changed_files;
 use crate::upstream::{IndexStore, index_of_home};
 
@@ -185,8 +187,9 @@ impl HeldHome {
             lock,
         };
         // A crash may have cut an earlier `forget` short.
-        if forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))? {
-            held.make_anew(context)?;
+        let left = forget::unfinished(&mut held.engine);
+        if let Some(wanted) = left.map_err(|error| not_forgotten(&error))? {
+            held.make_anew(context, &wanted)?;
         }
         Ok(Some(held))
     }
@@ -330,10 +333,36 @@ impl HeldHome {
             .map_err(|error| Failure::new(Exit::Storage, "cannot write the acks").because(&error))
     }
 
-    /// Makes everything anew that is shown of the log, after something was forgotten. Caches and old logs go
-    /// first: they may hold words.
-    pub(crate) fn make_anew(&mut self, context: &Context) -> Result<(), Failure> {
+    /// Where imports of this home write.
+    pub(crate) fn import_target<'a>(&'a self, context: &'a Context) -> Target<'a> {
+        Target {
+            disk: &*context.machine.disk,
+            root: &self.home.buses,
+            zone: self.config.timezone,
+            now: context.machine.clock.now(),
+        }
+    }
+
+    /// Takes the texts of forgotten sources out of the home, and makes everything anew that is shown of the log.
+    /// Caches and old logs go first: they may hold words. Returns how many records of texts went.
+    pub(crate) fn make_anew(&mut self, context: &Context, wanted: &Wanted) -> Result<u64, Failure> {
         let disk = Arc::clone(&context.machine.disk);
+        let back = TakenBack {
+            ids: wanted.sources.clone(),
+            files: wanted.files.clone(),
+            ..TakenBack::default()
+        };
+        let _alone = importing(context, &self.home)?;
+        let records = take_back(self.import_target(context), &back);
+        let records = records.map_err(|error| not_taken_back(&error))?;
+        // Of a text that was pasted into the page the home has the only copy.
+        for file in wanted.files.iter().filter(|file| file.starts_with("texts/")) {
+            let path = self.home.root.join(file);
+            disk.remove_file(&path).map_err(|error| {
+                Failure::new(Exit::Storage, format!("cannot remove {}", path.display()))
+                    .because(&error)
+            })?;
+        }
         self.remove_remembered(&*disk).map_err(|error| {
             let what = "cannot remove caches and old logs from the folder run";
             Failure::new(Exit::Storage, what).because(&error)
@@ -361,7 +390,8 @@ impl HeldHome {
             }
         }
         let now = context.machine.clock.now();
-        forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))
+        forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))?;
+        Ok(records)
     }
 
     /// Removes caches, logs that a recovery set aside, and keys that no log of the home has.
@@ -393,6 +423,19 @@ impl HeldHome {
         drop(lock);
         Ok(())
     }
+}
+
+/// Two imports at the same time would write the same partition, so the second waits for the first.
+pub(super) fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(Exit::Storage, "cannot lock the home for an import").because(&error)
+    };
+    let disk = &context.machine.disk;
+    disk.create_dir_all(&home.run()).map_err(failed)?;
+    let file = disk.open(&home.run().join("import.lock"), Open::ReadWrite).map_err(failed)?;
+    file.lock().map_err(failed)?;
+    // The lock ends when the file is closed.
+    Ok(file)
 }
 
 /// Makes the directories that a home may lack. A path that is no home is refused: it may be mistyped.

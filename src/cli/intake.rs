@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde_json::Map;
 
 use super::Context;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
+use super::held_home::importing;
 use super::identity::random_bytes;
 use super::source_files::{GoneFile, gone_of, name_for_home};
 use super::sum::flow_of;
@@ -20,7 +20,7 @@ use crate::import::collect::{Collected, Skipped};
 use crate::import::intake::{Intake, Settings, Subject};
 use crate::import::read::Readers;
 use crate::import::{ImportError, Report, Target};
-use crate::os::{Disk, DiskFile, Open};
+use crate::os::Disk;
 use crate::seam::append::append;
 use crate::seam::build::{RequestParts, build_request};
 use crate::work::content_key::{imported_key, model_of};
@@ -113,19 +113,6 @@ pub(super) fn take_in(
         is_fault: !one.is_empty,
     }));
     Ok(ImportedFiles { requests, report, skipped, aside, gone })
-}
-
-/// Two imports at the same time would write the same partition, so the second waits for the first.
-pub(super) fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(Exit::Storage, "cannot lock the home for an import").because(&error)
-    };
-    let disk = &context.machine.disk;
-    disk.create_dir_all(&home.run()).map_err(failed)?;
-    let file = disk.open(&home.run().join("import.lock"), Open::ReadWrite).map_err(failed)?;
-    file.lock().map_err(failed)?;
-    // The lock ends when the file is closed.
-    Ok(file)
 }
 
 /// Gives files the names they have in the home, also those that are not read.

@@ -179,6 +179,7 @@ fn details(event: &Event) -> Value {
         Event::DialectLearned(learned) => json!({"facts": learned}),
         Event::Forgotten(forgotten) => json!({"facts": {
             "sources": forgotten.sources,
+            "files": forgotten.files,
             "summaries": forgotten.summaries.iter().map(|one| &one.summary_id).collect::<Vec<_>>(),
             "bags": forgotten.bags,
             "bodies": forgotten.bodies,

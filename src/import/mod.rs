@@ -35,7 +35,7 @@ mod talks;
 mod turns;
 pub(crate) mod units;
 
-pub(crate) use partition::{TakenBack, find_taken_back, is_ours, take_back};
+pub(crate) use partition::{TakenBack, files_named, find_taken_back, is_ours, take_back};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -21,6 +21,7 @@ use crate::contract::json::{line, to_file};
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
 use crate::contract::stable_id::{Part, stable_id};
+use crate::contract::time::Day;
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -572,7 +573,27 @@ impl Growing {
 
     /// Replaces the data file by the written one, and then its manifest.
     fn show(&self, target: Target<'_>, family: Family, partition: &str) -> Result<(), ImportError> {
-        let Some((temporary, bytes)) = &self.temporary else { return Ok(()) };
+        self.show_data(target)?;
+        self.show_manifest(target, family, partition)
+    }
+
+    fn show_data(&self, target: Target<'_>) -> Result<(), ImportError> {
+        let Some((temporary, _)) = &self.temporary else { return Ok(()) };
+        let synced = target.disk.open(temporary, Open::ReadWrite).and_then(|file| file.sync());
+        synced.map_err(disk_error("sync", temporary))?;
+        let renamed = target.disk.rename(temporary, &self.data);
+        renamed.map_err(disk_error("rename", &self.data))?;
+        let folder = self.data.parent().unwrap_or(target.root);
+        target.disk.sync_dir(folder).map_err(disk_error("sync", folder))
+    }
+
+    fn show_manifest(
+        &self,
+        target: Target<'_>,
+        family: Family,
+        partition: &str,
+    ) -> Result<(), ImportError> {
+        let Some((_, bytes)) = &self.temporary else { return Ok(()) };
         let hash = self.hasher.finish().hex();
         let mut manifest = match family {
             Family::Chunks => self.tally.chunk_manifest(target, partition, &hash, *bytes),
@@ -583,12 +604,6 @@ impl Growing {
             manifest["forgotten"] = json!({"records": self.gone.len(), "ids": self.gone});
         }
         let manifest = to_file(&manifest).expect("a JSON value always serializes");
-        let synced = target.disk.open(temporary, Open::ReadWrite).and_then(|file| file.sync());
-        synced.map_err(disk_error("sync", temporary))?;
-        let renamed = target.disk.rename(temporary, &self.data);
-        renamed.map_err(disk_error("rename", &self.data))?;
-        let folder = self.data.parent().unwrap_or(target.root);
-        target.disk.sync_dir(folder).map_err(disk_error("sync", folder))?;
         let path = target.root.join(family.manifest_path(partition));
         let folder = path.parent().unwrap_or(target.root);
         target.disk.create_dir_all(folder).map_err(disk_error("create", folder))?;
@@ -597,20 +612,24 @@ impl Growing {
     }
 }
 
-/// Records of ours that a person takes back.
+/// Records that a person takes back.
 #[derive(Debug, Default)]
 pub(crate) struct TakenBack {
     /// Their ids, those of their documents included.
     pub ids: BTreeSet<String>,
+    /// Sessions that go because one of their events does. Their other events stay.
+    pub broken: BTreeSet<String>,
     /// The names of the files of which all of it goes.
     pub files: BTreeSet<String>,
     /// Authors, as people write them.
     pub authors: BTreeSet<String>,
+    /// Events and sessions of earlier days.
+    pub before: Option<Day>,
 }
 
 impl TakenBack {
-    /// Whether a record goes.
-    fn means(&self, family: Family, record: &Value) -> bool {
+    /// Whether a record is named.
+    fn means(&self, family: Family, partition: &str, record: &Value) -> bool {
         let is = |set: &BTreeSet<String>, value: &Value| {
             value.as_str().is_some_and(|word| set.contains(word))
         };
@@ -618,54 +637,103 @@ impl TakenBack {
             Family::Chunks => &record["provenance"]["source_uri"],
             _ => &record["source"]["source_uri"],
         };
+        let is_earlier = |before: Day| partition.parse::<Day>().is_ok_and(|day| day < before);
         is(&self.ids, &record[id_member(family)])
             || is(&self.ids, &record["document_id"])
             || is(&self.files, file)
+            || self.before.is_some_and(is_earlier)
             || self.is_by_author(record)
+    }
+
+    fn goes(&self, family: Family, partition: &str, record: &Value) -> bool {
+        let id = record[id_member(family)].as_str();
+        self.means(family, partition, record) || id.is_some_and(|id| self.broken.contains(id))
     }
 
     fn is_by_author(&self, record: &Value) -> bool {
         if self.authors.is_empty() {
             return false;
         }
-        let said = ["author", "from", "sender"].map(|name| &record[name]);
-        said.into_iter().chain(record["authors"].as_array().into_iter().flatten()).any(|said| {
-            let words = [said, &said["name"], &said["address"], &said["email"]];
-            words.into_iter().filter_map(Value::as_str).any(|word| self.is_author(word))
+        [record, &record["metadata"], &record["meta"]].into_iter().any(|of| {
+            let said = ["author", "authors", "from", "sender"].map(|name| &of[name]);
+            said.into_iter().any(|said| self.names_author(said))
         })
+    }
+
+    fn names_author(&self, said: &Value) -> bool {
+        match said {
+            Value::String(word) => self.is_author(word),
+            Value::Array(all) => all.iter().any(|one| self.names_author(one)),
+            Value::Object(of) => ["name", "address", "email"]
+                .into_iter()
+                .filter_map(|name| of.get(name))
+                .any(|one| self.names_author(one)),
+            _ => false,
+        }
     }
 
     /// A name, an address, or `Name <address>`, whatever its letters' case.
     fn is_author(&self, word: &str) -> bool {
-        let word = word.to_lowercase();
-        let (name, address) = word.split_once('<').unwrap_or((&word, ""));
-        let parts = [word.as_str(), name.trim(), address.trim_end_matches('>')];
-        self.authors.iter().any(|author| parts.contains(&author.to_lowercase().as_str()))
+        let plain = |word: &str| word.trim().trim_matches('"').trim().to_lowercase();
+        let (name, address) = word.split_once('<').unwrap_or((word, ""));
+        let parts = [plain(word), plain(name), plain(address.trim_end_matches('>'))];
+        self.authors
+            .iter()
+            .map(|author| plain(author))
+            .any(|author| parts.iter().any(|part| !part.is_empty() && *part == author))
     }
 }
 
-/// Adds the ids of all records of ours that go: those named, those of a file or an author, the events of a session,
-/// and each session that has one of these events. Nothing is changed.
-pub(crate) fn find_taken_back(target: Target<'_>, back: &mut TakenBack) -> Result<(), ImportError> {
-    // An event brings its session, and a session its events; so this ends when nothing is added.
+/// The names of imported files that are a word or end with it.
+pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<String>, ImportError> {
+    let mut found = BTreeSet::new();
+    for family in Family::ALL {
+        for partition in partitions(target, family)? {
+            each_record(target, family, &partition, true, &mut |_, record| {
+                let file = match family {
+                    Family::Chunks => &record["provenance"]["source_uri"],
+                    _ => &record["source"]["source_uri"],
+                };
+                let file = file.as_str().unwrap_or_default();
+                let before = file.strip_suffix(word);
+                if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
+                    found.insert(file.to_owned());
+                }
+            })?;
+        }
+    }
+    Ok(found)
+}
+
+/// Adds the ids of all records that go: those named, those of a file, an author or an earlier day, the events of
+/// a session that is named, and each session that loses an event. Nothing is changed. Returns how many
+/// records go.
+pub(crate) fn find_taken_back(
+    target: Target<'_>,
+    back: &mut TakenBack,
+) -> Result<u64, ImportError> {
+    // An event breaks its session, and a session brings its events; so this ends when nothing is added.
     loop {
-        let before = back.ids.len();
+        let (before, mut found) = (back.ids.len() + back.broken.len(), 0);
         for family in Family::ALL {
             for partition in partitions(target, family)? {
-                each_of_ours(target, family, &partition, &mut |_, record| {
+                each_record(target, family, &partition, false, &mut |_, record| {
                     let words = |name: &str| record[name].as_array().into_iter().flatten();
                     let events: Vec<&str> = words("event_ids").filter_map(Value::as_str).collect();
-                    let holds = events.iter().any(|id| back.ids.contains(*id));
-                    if holds || back.means(family, record) {
-                        let own = [id_member(family), "document_id"];
-                        let own = own.into_iter().filter_map(|name| record[name].as_str());
+                    let own = [id_member(family), "document_id"];
+                    let own = own.into_iter().filter_map(|name| record[name].as_str());
+                    if back.means(family, &partition, record) {
+                        found += 1;
                         back.ids.extend(own.chain(events).map(str::to_owned));
+                    } else if events.iter().any(|id| back.ids.contains(*id)) {
+                        found += 1;
+                        back.broken.extend(own.map(str::to_owned));
                     }
                 })?;
             }
         }
-        if back.ids.len() == before {
-            return Ok(());
+        if back.ids.len() + back.broken.len() == before {
+            return Ok(found);
         }
     }
 }
@@ -677,12 +745,12 @@ pub(crate) fn take_back(target: Target<'_>, back: &TakenBack) -> Result<u64, Imp
     for family in Family::ALL {
         for partition in partitions(target, family)? {
             let mut gone = BTreeSet::new();
-            each_of_ours(target, family, &partition, &mut |offset, record| {
-                if back.means(family, record) {
+            each_record(target, family, &partition, true, &mut |offset, record| {
+                if back.goes(family, &partition, record) {
                     gone.insert(offset);
                 }
             })?;
-            if !gone.is_empty() {
+            if !gone.is_empty() || !is_shown(target, family, &partition)? {
                 count += gone.len() as u64;
                 blank(target, family, &partition, &gone)?;
             }
@@ -726,17 +794,23 @@ fn partitions(target: Target<'_>, family: Family) -> Result<Vec<String>, ImportE
     Ok(names.iter().filter_map(partition).collect())
 }
 
-/// Calls `f` with each record of a partition that an import made, and its first byte.
-fn each_of_ours(
+/// Calls `f` with each record of a partition, and its first byte. With `only_ours` a partition that no import
+/// made has none.
+fn each_record(
     target: Target<'_>,
     family: Family,
     partition: &str,
+    only_ours: bool,
     f: &mut dyn FnMut(u64, &Value),
 ) -> Result<(), ImportError> {
-    let Some(manifest) = our_manifest(target, family, partition)? else { return Ok(()) };
     let data = target.root.join(family.data_path(partition));
     let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
-    let mut lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
+    let len = match our_manifest(target, family, partition)? {
+        Some(manifest) => manifest["integrity"]["bytes"].as_u64().unwrap_or(0),
+        None if only_ours => return Ok(()),
+        None => file.stat().map_err(disk_error("inspect", &data))?.len,
+    };
+    let mut lines = Lines::new(file, len);
     while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &data))? {
         if let Ok(record) = serde_json::from_slice::<Value>(line) {
             f(at.offset, &record);
@@ -745,33 +819,63 @@ fn each_of_ours(
     Ok(())
 }
 
-/// Writes a partition again with blanks in the place of some records.
+/// Whether a partition is as its manifest says, or the manifest is not of one from which something was taken.
+fn is_shown(target: Target<'_>, family: Family, partition: &str) -> Result<bool, ImportError> {
+    let Some(manifest) = our_manifest(target, family, partition)? else { return Ok(true) };
+    match manifest["forgotten"].is_null() {
+        true => Ok(true),
+        false => Ok(hash_of(target, family, partition, &manifest)? == declared_hash(&manifest)),
+    }
+}
+
+fn declared_hash(manifest: &Value) -> Option<Digest> {
+    manifest["integrity"]["sha256"].as_str().unwrap_or_default().parse().ok()
+}
+
+/// The hash of what a manifest covers.
+fn hash_of(
+    target: Target<'_>,
+    family: Family,
+    partition: &str,
+    manifest: &Value,
+) -> Result<Option<Digest>, ImportError> {
+    let data = target.root.join(family.data_path(partition));
+    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
+    let (_, hash) = lines.finish().map_err(disk_error("read", &data))?;
+    Ok(Some(hash))
+}
+
+/// Writes a partition again with blanks in the place of some records. Its manifest comes first and names what is
+/// gone: after a crash before the data follows, doing it again leads to the bytes that the manifest names.
 fn blank(
     target: Target<'_>,
     family: Family,
     partition: &str,
     gone: &BTreeSet<u64>,
 ) -> Result<(), ImportError> {
-    let before = Growing::open(target, family, partition)?;
-    let mut after = Growing { gone: before.gone, ..Growing::of(before.data.clone()) };
-    let id = id_member(family);
-    let file = target.disk.open(&before.data, Open::Read);
-    let file = file.map_err(disk_error("open", &before.data))?;
-    let mut lines = Lines::new(file, before.bytes);
+    let path = family.data_path(partition);
+    let Some(manifest) = our_manifest(target, family, partition)? else { return Ok(()) };
+    let (data, id) = (target.root.join(&path), id_member(family));
+    let mut after = Growing::of(data.clone());
+    let known = manifest["forgotten"]["ids"].as_array().into_iter().flatten();
+    after.gone.extend(known.filter_map(Value::as_str).map(str::to_owned));
+    let whole = hash_of(target, family, partition, &manifest)? == declared_hash(&manifest);
+    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let mut lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
     let mut block = String::new();
-    while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &before.data))? {
-        match gone.contains(&at.offset) {
-            true => {
-                block.extend(std::iter::repeat_n(' ', line.len()));
-                let record: Value = serde_json::from_slice(line).unwrap_or_default();
-                after.gone.extend(record[id].as_str().map(str::to_owned));
-            }
-            false => {
-                block.push_str(&String::from_utf8_lossy(line));
-                if let Ok(record) = serde_json::from_slice(line) {
-                    after.tally.add(&record);
-                }
-            }
+    while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &data))? {
+        let record = serde_json::from_slice::<Value>(line).ok();
+        let id = record.as_ref().and_then(|record| record[id].as_str());
+        // After a crash the manifest names records that are still there.
+        let goes =
+            gone.contains(&at.offset) || !whole && id.is_some_and(|id| after.gone.contains(id));
+        if goes {
+            block.extend(std::iter::repeat_n(' ', line.len()));
+            after.gone.extend(id.map(str::to_owned));
+        } else {
+            block.push_str(&String::from_utf8_lossy(line));
+            record.iter().for_each(|record| after.tally.add(record));
         }
         block.push('\n');
         if block.len() >= WRITE_BYTES {
@@ -779,7 +883,12 @@ fn blank(
         }
     }
     after.write(target, &block)?;
-    after.show(target, family, partition)
+    // What differs from its manifest for another reason stays as it is.
+    if !whole && Some(after.hasher.finish()) != declared_hash(&manifest) {
+        return Err(ImportError::Damaged { path });
+    }
+    after.show_manifest(target, family, partition)?;
+    after.show_data(target)
 }
 
 /// The member that holds the id of a record.

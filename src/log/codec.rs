@@ -321,7 +321,7 @@ wire_struct! {
     PairFacts { count, lift, npmi, edge_score }
     MemoFacts { memo_slug, channel }
     TaskSettled { task_id, done, summary_id }
-    Forgotten { sources, summaries, bags, bodies }
+    Forgotten { sources, files, summaries, bags, bodies }
     PreparedBatch { batch, provider, model, questions }
     BatchedQuestion { request, call, identity, expected, redacted }
     SubmittedBatch { batch, server_id }

@@ -54,7 +54,7 @@ fn width(height: u8) -> Option<u64> {
 fn child(secret: &Secret, number: u8) -> Secret {
     let mut hasher = Hasher::new();
     hasher.update(secret);
-    hasher.update(&[number]);
+    hasher.update([number]);
     hasher.finish().0
 }
 

@@ -59,8 +59,10 @@ impl SummaryPointer {
 /// Texts that a person took back: from this record on, nobody can read what was made of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forgotten {
-    /// How many sources were named.
-    pub sources: u64,
+    /// The ids of the sources that were named, and of their parts.
+    pub sources: Vec<String>,
+    /// The names of the files that were named.
+    pub files: Vec<String>,
     /// The summaries that are gone, each once.
     pub summaries: Vec<SummaryPointer>,
     /// The bags that held some of them.

@@ -187,22 +187,21 @@ impl Traces {
             Ok(log.kept_body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
         };
         match entry.event()? {
-            Event::ModelResponded { request, .. } if self.requests.contains(&request) => {
-                if log.kept_body(entry.seq)?.is_some() {
-                    self.answers += 1;
-                    self.bodies.push(entry.seq);
-                }
+            Event::ModelResponded { request, .. }
+                if self.requests.contains(&request) && log.kept_body(entry.seq)?.is_some() =>
+            {
+                self.answers += 1;
+                self.bodies.push(entry.seq);
             }
             Event::Digest(DigestFact::Bag(bag)) if mentions(self)? => {
                 self.bags.insert(bag.bag_id);
                 self.bodies.push(entry.seq);
             }
-            Event::Digest(DigestFact::TaskSettled(settled)) => {
+            Event::Digest(DigestFact::TaskSettled(settled))
                 if self.summaries.contains_key(&settled.summary_id)
-                    && log.kept_body(entry.seq)?.is_some()
-                {
-                    self.bodies.push(entry.seq);
-                }
+                    && log.kept_body(entry.seq)?.is_some() =>
+            {
+                self.bodies.push(entry.seq);
             }
             Event::AgentRun(fact) if is_own(&fact) && mentions(self)? => {
                 self.bodies.push(entry.seq)
@@ -235,16 +234,25 @@ fn is_own(fact: &AgentRunFact) -> bool {
     }
 }
 
-/// Makes it a fact, and then makes the bodies unreadable.
-pub fn forget(engine: &mut Engine, found: &Traces, now: Timestamp) -> Result<(), ForgetError> {
+/// Makes it a fact, and then makes the bodies unreadable. The fact names the sources, so that a crash before
+/// their texts left the home is made good.
+pub fn forget(
+    engine: &mut Engine,
+    wanted: &Wanted,
+    found: &Traces,
+    now: Timestamp,
+) -> Result<(), ForgetError> {
+    let sources: Vec<String> = wanted.sources.iter().cloned().collect();
+    let files: Vec<String> = wanted.files.iter().cloned().collect();
     let summaries: Vec<SummaryPointer> = found.summaries.values().cloned().collect();
     let bags: Vec<String> = found.bags.iter().cloned().collect();
-    let many = [summaries.len(), bags.len(), found.bodies.len()];
-    let records = many.into_iter().map(|count| count.div_ceil(AT_ONCE)).max().unwrap_or(0).max(1);
+    let lengths = [sources.len(), files.len(), summaries.len(), bags.len(), found.bodies.len()];
+    let most = lengths.into_iter().max().unwrap_or(0);
     let mut first = None;
-    for number in 0..records {
+    for number in 0..most.div_ceil(AT_ONCE).max(1) {
         let fact = Forgotten {
-            sources: if number == 0 { found.sources.len() as u64 } else { 0 },
+            sources: part(&sources, number).to_vec(),
+            files: part(&files, number).to_vec(),
             summaries: part(&summaries, number).to_vec(),
             bags: part(&bags, number).to_vec(),
             bodies: part(&found.bodies, number).to_vec(),
@@ -263,23 +271,25 @@ fn part<T>(all: &[T], number: usize) -> &[T] {
     &all[from..(from + AT_ONCE).min(all.len())]
 }
 
-/// Whether a crash came before everything was made anew; the bodies are unreadable after this call.
-pub fn unfinished(engine: &mut Engine) -> Result<bool, ForgetError> {
+/// What a crash left to be made anew: the sources that were named, whose bodies are unreadable after this call.
+pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
     let begun = cursor(engine.log(), BEGUN)?.applied;
     if begun <= cursor(engine.log(), DONE)?.applied {
-        return Ok(false);
+        return Ok(None);
     }
-    let mut bodies = Vec::new();
+    let (mut wanted, mut bodies) = (Wanted::default(), Vec::new());
     engine.log().try_scan::<ReadError>(begun, None, |entry| {
         if entry.tag == codec::FORGOTTEN
             && let Event::Forgotten(fact) = entry.event()?
         {
+            wanted.sources.extend(fact.sources);
+            wanted.files.extend(fact.files);
             bodies.extend(fact.bodies);
         }
         Ok(ControlFlow::Continue(()))
     })?;
     engine.store().forget(&bodies)?;
-    Ok(true)
+    Ok(Some(wanted))
 }
 
 /// Everything that is shown of the log was made anew.

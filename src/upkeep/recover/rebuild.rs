@@ -366,8 +366,8 @@ impl Recovery<'_> {
             bodies.extend(row.map_err(EngineError::from)?.map(|row| row.last));
         }
         let summaries: Vec<_> = self.gone.drain(..).map(|(_, pointer)| pointer).collect();
-        let sources = summaries.len() as u64;
-        let fact = Forgotten { sources, summaries, bags: Vec::new(), bodies: bodies.clone() };
+        let (sources, files, bags) = (Vec::new(), Vec::new(), Vec::new());
+        let fact = Forgotten { sources, files, summaries, bags, bodies: bodies.clone() };
         self.engine.record(Event::Forgotten(Box::new(fact)), self.now)?;
         self.commit(None)?;
         Ok(self.engine.store().forget(&bodies).map_err(EngineError::from)?)

@@ -124,15 +124,18 @@ const TITLES: [&str; 7] = ["title", "name", "subject", "item", "product", "task"
 /// Names of columns that tell rows apart and say nothing to a reader.
 const IDS: [&str; 7] = ["id", "uuid", "guid", "key", "row", "no", "nr"];
 
+/// Where the name of a member stands, and where its value does.
+type MemberPlaces = (Range<usize>, Range<usize>);
+
 /// The members of a part that is one line of them.
-fn members(source: &str) -> Option<Vec<(Range<usize>, Range<usize>)>> {
+fn members(source: &str) -> Option<Vec<MemberPlaces>> {
     let whole = source.trim();
     if whole.contains('\n') || !whole.contains("; ") {
         return None;
     }
     let begin = source.len() - source.trim_start().len();
     let end = begin + whole.trim_end_matches('.').len();
-    let (mut found, mut at): (Vec<(Range<usize>, Range<usize>)>, usize) = (Vec::new(), begin);
+    let (mut found, mut at) = (Vec::<MemberPlaces>::new(), begin);
     for piece in source[begin..end].split("; ") {
         let name = piece.find(": ").filter(|colon| {
             let name = &piece[..*colon];
