@@ -582,6 +582,7 @@ mod tests {
             subject: Vec::new(),
             meta: serde_json::Map::new(),
             tags: Vec::new(),
+            origins: Vec::new(),
         };
         let group = SelectionGroup {
             id: "g".to_owned(),

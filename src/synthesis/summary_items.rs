@@ -41,7 +41,7 @@ pub struct BusSummary {
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
     /// What its sources are known by, where that is not their ids.
-    origins: Vec<String>,
+    pub origins: Vec<String>,
 }
 
 impl BusSummary {

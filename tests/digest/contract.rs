@@ -401,7 +401,7 @@ fn world_of_pairs() -> (tempfile::TempDir, World) {
     let root = tempfile::tempdir().unwrap();
     let mut world = World::new(root.path());
     let of = |n: u32| {
-        let tags: &[&str] = if n % 2 == 0 { &["a", "b"] } else { &["c"] };
+        let tags: &[&str] = if n.is_multiple_of(2) { &["a", "b"] } else { &["c"] };
         made(&format!("s{n}"), &format!("2026-02-{:02}T10:00:00Z", 2 + n), tags, "P")
     };
     world.produce(&(0..12).map(of).collect::<Vec<_>>());
