@@ -136,12 +136,15 @@ fn program() -> Command {
 
 /// Commands that ask a person or a server in between, and the test that runs them.
 const ELSEWHERE: &[(&[&str], &str)] = &[
+    // What it takes back would be missed by the commands after it.
+    (&["forget"], "tests/forget.rs"),
     (&["flow", "batch", "export"], "tests/batch/files.rs"),
     (&["flow", "batch", "import"], "tests/batch/files.rs"),
     // These need a database.
     (&["cluster", "init"], "tests/postgres/homes.rs"),
     (&["cluster", "join"], "tests/postgres/homes.rs"),
     (&["cluster", "status"], "tests/postgres/homes.rs"),
+    (&["cluster", "promote"], "tests/postgres/serving.rs"),
     (&["cluster", "verify"], "tests/postgres/homes.rs"),
     (&["cluster", "trim"], "tests/postgres/homes.rs"),
     (&["cluster", "leave"], "tests/postgres/homes.rs"),
