@@ -452,6 +452,7 @@ fn every_command_prints_json_when_it_is_asked_for() {
         &["backup", &copy],
         &["recover"],
         &["retain", "--dry-run"],
+        &["forget", "--dry-run", "nobody.txt"],
         &["service", "install", "--user", "--print"],
         &["service", "install", "--user", "--print", "--timer", "daily"],
         &["service", "uninstall", "--user"],
