@@ -156,7 +156,9 @@ fn no_command_brings_a_forgotten_text_back() {
     world.home.ok(&["forget", "--author", "q@example.org", "--author", "brasenose"]);
     let gone = |after: &str| assert_eq!(world.found(), Vec::<String>::new(), "{after}");
     gone("forget");
-    world.add();
+    let again = world.home.run(&["add", world.files.path().join("texts").to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(again.status.success() && told.contains("forgotten by request and"), "{told}");
     gone("add");
     world.home.ok(&["drain"]);
     world.home.ok(&["digest", "build", "--all"]);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::causes::{held_by_another, not_forgotten, not_taken_back};
+use super::causes::{exporter_failed, held_by_another, not_forgotten, not_taken_back};
 use super::failure::{Exit, Failure};
 use super::file_events::items_of_file;
 use super::held_home::HeldHome;
@@ -20,6 +20,7 @@ use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours};
+use crate::projections::exporters;
 use crate::upkeep::forget::{self, Traces, Wanted};
 
 /// Summaries that are listed by name.
@@ -75,6 +76,8 @@ impl ForgetArgs {
             return Err(Failure::new(Exit::Config, what)
                 .hint("leave the cluster on every host first: `summarizer cluster leave`"));
         }
+        // Names are those of the published summaries, so all of them are published first.
+        exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
         let bus = open_bus(context).ok();
         let (wanted, to_take) = self.wanted(context, held, bus.as_ref())?;
         let bar = context.ui.progress("looking", 100);
@@ -107,7 +110,7 @@ impl ForgetArgs {
         held: &HeldHome,
         bus: Option<&SummaryBus>,
     ) -> Result<(Wanted, u64), Failure> {
-        let mut wanted = Wanted { before: self.before, ..Wanted::default() };
+        let mut wanted = Wanted::default();
         let mut unsure = Vec::new();
         for word in &self.words {
             let name = known_name(context, word);
@@ -152,7 +155,7 @@ impl ForgetArgs {
             let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
             let found = find_taken_back(held.import_target(context), &mut alone);
             let found = found.map_err(|error| not_taken_back(&error))?;
-            if found == 0 && !is_known(held, word) {
+            if found == 0 && !is_known(held, word)? {
                 return Err(match bus {
                     Some(bus) => nothing_named(bus, word),
                     None => Failure::new(Exit::Input, format!("nothing is known of {word}")),
@@ -266,10 +269,11 @@ fn want(wanted: &mut Wanted, one: &Published) {
     }
 }
 
-/// Whether the log or a partition of the home knows a source of this id.
-fn is_known(held: &HeldHome, id: &str) -> bool {
+/// Whether the log knows a source of this id.
+fn is_known(held: &HeldHome, id: &str) -> Result<bool, Failure> {
     let wanted = Wanted { sources: [id.to_owned()].into(), ..Wanted::default() };
-    forget::look(held.engine.log(), &wanted, &mut |_| {}).is_ok_and(|found| !found.is_empty())
+    let found = forget::look(held.engine.log(), &wanted, &mut |_| {});
+    Ok(!found.map_err(|error| not_forgotten(&error.into()))?.is_empty())
 }
 
 /// The files of other programs that still hold the texts.

@@ -352,9 +352,10 @@ impl HeldHome {
             files: wanted.files.clone(),
             ..TakenBack::default()
         };
-        let _alone = importing(context, &self.home)?;
+        let alone = importing(context, &self.home)?;
         let records = take_back(self.import_target(context), &back);
         let records = records.map_err(|error| not_taken_back(&error))?;
+        drop(alone);
         // Of a text that was pasted into the page the home has the only copy.
         for file in wanted.files.iter().filter(|file| file.starts_with("texts/")) {
             let path = self.home.root.join(file);

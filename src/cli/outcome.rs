@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::acks::Ended;
 use super::prose::Prose;
 use super::published::{Published, open_bus, private_mark};
@@ -52,6 +54,8 @@ impl Made {
     fn wait_for(context: &Context, ended: &Ended, statuses: &[&str]) -> Vec<Made> {
         let ids = statuses.iter().flat_map(|status| ended.summaries(status).into_values());
         let wanted = ids.flatten().collect::<BTreeSet<String>>().len();
+        // What was forgotten is never published again.
+        let wanted = wanted - forgotten_among(context, ended, statuses);
         let (begun, mut is_asked) = (Instant::now(), false);
         loop {
             let found = Made::with_statuses(context, ended, statuses);
@@ -97,7 +101,7 @@ impl Made {
         made
     }
 
-    pub(super) fn as_json(&self, names: &HomeNames) -> serde_json::Value {
+    pub(super) fn as_json(&self, names: &HomeNames) -> Value {
         let one = &self.published;
         serde_json::json!({
             "summary_id": one.id(), "source": one.name(), "title": one.title(), "day": one.day(names.zone).to_string(),
@@ -105,6 +109,19 @@ impl Made {
             "short": one.short(), "private": one.is_private(),
         })
     }
+}
+
+/// How many of the summaries that requests ended with a person took back, as the manifests say.
+fn forgotten_among(context: &Context, ended: &Ended, statuses: &[&str]) -> usize {
+    let Ok(bus) = open_bus(context) else { return 0 };
+    let mut gone = BTreeSet::new();
+    for ((stream, day), ids) in statuses.iter().flat_map(|status| ended.summaries(status)) {
+        let Ok(partition) = bus.partition(stream, day) else { continue };
+        let forgotten = partition.manifest["forgotten"].as_array().into_iter().flatten();
+        let forgotten: BTreeSet<&str> = forgotten.filter_map(Value::as_str).collect();
+        gone.extend(ids.into_iter().filter(|id| forgotten.contains(id.as_str())));
+    }
+    gone.len()
 }
 
 /// Asks the service for a publication. Without an answer, the summaries are shown a little later.
@@ -128,6 +145,14 @@ pub(super) fn name_earlier(context: &Context, ended: &Ended, naming: Naming) {
     let count: usize = ended.summaries(DUPLICATE).values().map(Vec::len).sum();
     if context.ui.json || count == 0 || count > EARLIER_LOOKED_AT {
         return;
+    }
+    let gone = forgotten_among(context, ended, &[DUPLICATE]);
+    if gone > 0 {
+        let were = if gone == 1 { "was" } else { "were" };
+        context.ui.talk(format!(
+            "{} {were} forgotten by request and {were} not made again",
+            ui::count(gone, "summary")
+        ));
     }
     let made = Made::with_statuses(context, ended, &[DUPLICATE]);
     let (replaced, shown): (Vec<&Made>, Vec<&Made>) =

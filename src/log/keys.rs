@@ -1,8 +1,8 @@
 //! The keys that bodies are sealed with, and the file they lie in.
 //!
-//! Contract. The file lies beside the store and has the name of the keys in its own, is readable by its owner only, and is written as a whole when
-//! the store is made and whenever keys are destroyed. The store names the tree its bodies are sealed
-//! with; another file, or none, is an error before anything is read.
+//! Contract. The file lies beside the store, carries the name of its keys, and is readable by its owner
+//! only. It is written as a whole when the store is made and whenever keys are destroyed. The store names
+//! the tree its bodies are sealed with; another file, or none, is an error before anything is read.
 //!
 //! ```text
 //! "summarizer keys\n" · u32 version = 1 · [16] name · u32 nodes
@@ -13,8 +13,9 @@
 //! With a key of the home the nodes are sealed (ChaCha20-Poly1305, everything before them as associated
 //! data): the version is 2, and `[12] nonce · sealed nodes · [16] tag` stand in the place of the nodes.
 //!
-//! When keys were destroyed, the old file is overwritten before it loses its name. A file system that
-//! copies on write, a disk with spare blocks and a snapshot may still hold its bytes.
+//! When keys are destroyed, the new file takes the name of the old one, whose bytes are then overwritten. A
+//! file system that copies on write, a disk with spare blocks and a snapshot may still hold them, and so
+//! may the disk after a crash between the two steps.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -138,15 +139,10 @@ impl Keys {
                 (read.name, read.tree)
             }
         };
-        let (path, tree) = (Keys::beside(store, name), RwLock::new(tree));
-        let keys = Keys { disk, path, name, tree, home: home.clone() };
-        keys.write(&keys.tree.read())?;
-        Ok(keys)
-    }
-
-    fn write(&self, tree: &KeyTree) -> Result<(), LogError> {
-        let bytes = encode(self.name, tree, self.home.sealing());
-        self.disk.replace(&self.path, &bytes, MODE).map_err(LogError::io("write the keys"))
+        let path = Keys::beside(store, name);
+        let bytes = encode(name, &tree, home.sealing());
+        disk.replace(&path, &bytes, MODE).map_err(LogError::io("write the keys"))?;
+        Ok(Keys { disk, path, name, tree: RwLock::new(tree), home: home.clone() })
     }
 
     /// Their file as bytes, not sealed.

@@ -1,6 +1,6 @@
 //! Taking texts back: what was made of them, and making it unreadable for ever.
 //!
-//! Contract. `look` reads the log and changes nothing. `note` writes the fact, and only once it is
+//! Contract. `look` reads the log and changes nothing. `forget` writes the fact, and only once it is
 //! durable are keys destroyed. A crash in between is found by `unfinished`, and doing it again does the
 //! rest. Everything that is shown of the log is made anew by the caller, which then calls `finish`.
 //!
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use crate::contract::ids::Seq;
-use crate::contract::time::{Day, Timestamp};
+use crate::contract::time::Timestamp;
 use crate::contract::versions::file_of;
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::digest::DigestFact;
@@ -41,8 +41,6 @@ pub struct Wanted {
     pub sources: BTreeSet<String>,
     /// Files, by the name that their person knows.
     pub files: BTreeSet<String>,
-    /// Everything of the days before.
-    pub before: Option<Day>,
 }
 
 /// What the log holds of it.
@@ -88,7 +86,6 @@ struct Item {
     chunk_ids: Vec<String>,
     document_ids: Vec<String>,
     document_id: Option<String>,
-    day: Option<Day>,
     selection: Selection,
 }
 
@@ -112,7 +109,6 @@ impl Wanted {
         self.summaries.contains(id)
             || item.ids().any(|one| self.sources.contains(one) || gone.summaries.contains_key(one))
             || item.selection.origins.iter().any(of_file)
-            || self.before.is_some_and(|before| item.day.is_some_and(|day| day < before))
     }
 }
 
