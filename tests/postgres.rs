@@ -173,6 +173,13 @@ fn word_comes_at_once(team: &Access) {
     let strict = Access { rules: "others".to_owned(), ..team.clone() };
     let claimed = log(&strict).claim_jobs(&member("two", 1), 9, LEASE).unwrap();
     assert!(claimed.is_empty(), "a host with other rules about data takes no work");
+    for (rules, places) in [("others", 0), (team.rules.as_str(), 4)] {
+        let worker = Access { host: "two".to_owned(), rules: rules.to_owned(), ..team.clone() };
+        let mut worker = log(&worker);
+        worker.settle().unwrap();
+        worker.hold_jobs(&member("two", 1), 4, LEASE, &[]).unwrap();
+        assert_eq!(leads.places(&me).unwrap(), places, "places of a host with the rules {rules:?}");
+    }
     assert!(waits.wait_for_word(LONG).unwrap());
     leads.remove(&me, &[1]).unwrap();
     leads.release(&me).unwrap();

@@ -194,6 +194,8 @@ pub(super) fn run_open(
     let traced = telemetry.clone();
     let requests = traced.map(|telemetry| RequestSpans::new(telemetry, engine.log().clone()));
     let watch = both(page.as_ref().map(Page::observer), requests.map(watch_of));
+    // Other hosts know the rules that this service started with.
+    let rules = config.cluster.is_some().then(|| config.data_rules());
     let service = Service {
         machine: context.machine.clone(),
         home,
@@ -201,7 +203,7 @@ pub(super) fn run_open(
         next_session: next_session(context, &config, command),
         config,
         index,
-        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker), &watched)),
+        reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker), &watched, rules)),
         flows,
         worker,
         stop,
@@ -233,12 +235,7 @@ pub(super) fn run_open(
     let ran = service.run(engine, projector, control, until);
     let trouble = check.finish();
     batches.finish();
-    if let Some(telemetry) = telemetry {
-        // No `status` can tell it after the end of this process.
-        if let Some(lost) = telemetry.finish() {
-            context.ui.complain(format!("{} {lost}", ui::yellow("warning:")));
-        }
-    }
+    end_traces(context, telemetry);
     watching.finish();
     drop(folders);
     if let Some(digests) = digests {
@@ -325,17 +322,26 @@ fn start_digests(
         .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
 }
 
-/// Reads configuration and registry again. An invalid one leaves the present one in force.
+/// Why a reload changes nothing.
+const OTHER_RULES: &str = "the rules about data changed, and other hosts work by those that this service started with: \
+    stop it, and start it again";
+
+/// Reads configuration and registry again. An invalid one leaves the present one in force. So does one with
+/// other rules about data than those that the hosts of the log agreed on.
 fn reloader(
     context: &Context,
     flows: crate::registry::SharedFlows,
     worker: Arc<FlowWorker>,
     watched: &WatchSettings,
+    rules: Option<String>,
 ) -> Reload {
     let (context, watched) = (context.clone(), Arc::clone(watched));
     Box::new(move |used, accept_mutations| {
         let told = |failure: Failure| failure.in_short();
         let config = load_config(&context).map_err(told)?;
+        if rules.as_ref().is_some_and(|rules| *rules != config.data_rules()) {
+            return Err(OTHER_RULES.to_owned());
+        }
         let registry = load_registry(&context).map_err(told)?;
         selectors_for_build(&context).map_err(told)?;
         let folders = names::with_flow_ids(&context, config.clone()).map_err(told)?;
@@ -357,7 +363,14 @@ fn reloader(
     })
 }
 
-fn no_telemetry(error: &TelemetryError) -> Failure {
+/// Sends what is left, and tells what was lost: no `status` can tell it after the end of this process.
+pub(super) fn end_traces(context: &Context, telemetry: Option<Arc<Telemetry>>) {
+    if let Some(lost) = telemetry.and_then(|telemetry| telemetry.finish()) {
+        context.ui.complain(format!("{} {lost}", ui::yellow("warning:")));
+    }
+}
+
+pub(super) fn no_telemetry(error: &TelemetryError) -> Failure {
     Failure::new(Exit::Config, "traces cannot be sent")
         .because(error)
         .hint("the section [telemetry] of summarizer.toml; endpoint = \"off\" sends none")

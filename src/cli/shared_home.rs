@@ -21,8 +21,8 @@ use super::identity::{random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
 use super::run_home::{
-    Beside, OpenHome, Stopped, no_provider, open_page, run_open, start_processes, start_publishing,
-    stop_on_signals,
+    Beside, OpenHome, Stopped, end_traces, no_provider, no_telemetry, open_page, run_open,
+    start_processes, start_publishing, stop_on_signals,
 };
 use super::settings::{load_config, load_registry};
 use crate::cluster::access::access;
@@ -59,6 +59,7 @@ use crate::sequencer::follower::{FollowError, Follower};
 use crate::sequencer::mark::QueueMarks;
 use crate::service::Until;
 use crate::state::event::Event;
+use crate::telemetry::Telemetry;
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
 
@@ -109,8 +110,11 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
     let rules = load_config(context)?.data_rules();
     let reached = Access { start: Some(me.to_string()), rules, ..reached };
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
-    match serve_once(context, &connect, &me, terms)? {
+    let reads = cluster.roles.contains(&Role::Read);
+    match serve_once(context, &connect, &me, terms, reads)? {
         Ended::Stopped => Ok(()),
+        // The home is whole, and a new process would not know that it was asked to end.
+        Ended::HandedOver | Ended::LeadsNoMore if context.stop.is_asked() => Ok(()),
         Ended::HandedOver | Ended::LeadsNoMore => Err(start_anew()),
     }
 }
@@ -137,13 +141,15 @@ struct FollowingHome<L> {
     locked: LockedHome,
     index: Arc<dyn IndexStore>,
     copy: Copy<L>,
-    publishing: SummariesThread,
+    /// Without the role `read` this host writes no buses while it follows.
+    publishing: Option<SummariesThread>,
     /// When the work of this host goes on after an error.
     work_at: Instant,
     /// The Digest Bus, which the leader builds and every host writes.
     digests: Box<dyn Projection>,
     digests_at: Instant,
     waking: Waking,
+    telemetry: Option<Arc<Telemetry>>,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
@@ -190,8 +196,9 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     connect: &Connect<L>,
     me: &Member,
     terms: Terms,
+    reads: bool,
 ) -> Result<Ended, Failure> {
-    let mut following = open(context, connect)?;
+    let mut following = open(context, connect, reads)?;
     if terms.works {
         following.begin_work(context, connect, me, terms)?;
     }
@@ -233,7 +240,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     }
     standby.only_follow();
     following.finish_work(context, &mut standby)?;
-    following.close()?;
+    following.close(context)?;
     sign_off(connect, me);
     Ok(Ended::Stopped)
 }
@@ -245,7 +252,7 @@ fn hands_over(context: &Context) -> HandOver {
         let ends = !stop.is_raised();
         if ends {
             ui.talk(format!("handing over to {host}: what is under way ends first"));
-            stop.raise();
+            stop.hand_over();
         }
         ends
     })
@@ -269,6 +276,7 @@ fn release<L: SharedLog + SharedLines>(connect: &Connect<L>, me: &Member) {
 fn open<L: SharedLog + 'static>(
     context: &Context,
     connect: &Connect<L>,
+    reads: bool,
 ) -> Result<FollowingHome<L>, Failure> {
     let locked = LockedHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     let store = locked.open_store(context)?;
@@ -281,7 +289,8 @@ fn open<L: SharedLog + 'static>(
     refuse_damaged_log(context, follower.log())?;
     let projector = locked.repair(context, follower.log())?;
     let (config, home) = (&locked.config, &locked.home);
-    let publishing = start_publishing(context, home, config, follower.log())?;
+    let publish = || start_publishing(context, home, config, follower.log());
+    let publishing = reads.then(publish).transpose()?;
     let control = locked.control.as_ref().ok_or_else(|| held_by_another(context))?;
     let page = open_page(context, control, config, home, follower.log())?;
     let index = index_of_home(&context.machine.disk, &home.upstream_index());
@@ -293,7 +302,18 @@ fn open<L: SharedLog + 'static>(
     let waking = Waking::start(Arc::clone(connect)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot start the thread that waits for word").because(&error)
     })?;
-    Ok(FollowingHome { locked, index, copy, publishing, work_at, digests, digests_at, waking })
+    let telemetry = None;
+    Ok(FollowingHome {
+        locked,
+        index,
+        copy,
+        publishing,
+        work_at,
+        digests,
+        digests_at,
+        waking,
+        telemetry,
+    })
 }
 
 impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
@@ -311,7 +331,8 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         let charged = self.copy.follower.view().state().flows().charged.as_ref();
         let index = Arc::clone(&self.index);
         let worker = FlowWorker::new(&context.machine, home, config, registry, index, charged);
-        let worker = worker.map_err(|error| no_provider(&error))?;
+        self.telemetry = Telemetry::start(config).map_err(|error| no_telemetry(&error))?;
+        let worker = worker.map_err(|error| no_provider(&error))?.traced(self.telemetry.clone());
         let worker = Arc::new(worker.isolated(start_processes(config)?));
         let (state, now) = (self.copy.follower.view().state(), context.machine.clock.now());
         worker.recall(state.dialects().into_iter().flat_map(|known| known.spoken(now)));
@@ -351,7 +372,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
     /// Writes the files of digests that came with the log.
     fn write_digests(&mut self) {
         let now = Instant::now();
-        if !self.copy.has_new_digests || now < self.digests_at {
+        if self.publishing.is_none() || !self.copy.has_new_digests || now < self.digests_at {
             return;
         }
         let written = self.digests.advance(None).and_then(|()| self.digests.checkpoint());
@@ -367,7 +388,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
     /// One step of the work for the leader. True when it did anything.
     fn work(&mut self, standby: &Standby<L>) -> bool {
         let now = Instant::now();
-        let may_work = standby.unreached().is_none() && now >= self.work_at;
+        let may_work = standby.takes_part() && now >= self.work_at;
         let Some(work) = self.copy.work.as_mut().filter(|_| may_work) else {
             return false;
         };
@@ -418,8 +439,10 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             let _ = reply.send(show());
             return Ok(());
         }
-        if question == Question::Publish {
-            self.publishing.client().ask();
+        if question == Question::Publish
+            && let Some(publishing) = &self.publishing
+        {
+            publishing.client().ask();
         }
         let answer = self.answer_to(context, question).map_err(|error| engine_failed(&error))?;
         match answer {
@@ -489,13 +512,15 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         leadership: Leadership<L>,
         heartbeat: &Heartbeat,
     ) -> Result<Ended, Failure> {
-        let FollowingHome { locked, index, copy, publishing, waking, digests, .. } = self;
+        let FollowingHome { locked, index, copy, publishing, waking, digests, telemetry, .. } =
+            self;
         drop((waking, digests));
         let LockedHome { config, home, flows, control, lock, .. } = locked;
         let Copy { follower, projector, page, work, .. } = copy;
         if let Some(work) = work {
             work.finish();
         }
+        end_traces(context, telemetry);
         let log = follower.log().clone();
         let (Ok(lines), Ok(jobs)) = (connect(), connect()) else { return Ok(Ended::LeadsNoMore) };
         let listing = Listing::start(Lister::new(jobs, me.clone()), terms.beat(), !terms.works);
@@ -510,7 +535,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         let engine = engine.map_err(|error| engine_failed(&error))?;
         let opened = OpenHome { config, home, index, flows, engine, projector };
         let beside = Beside {
-            publishing: Some(publishing),
+            publishing,
             page: Some(page),
             others: Some(Box::new(Collecting::new(collector, log))),
             other_workers: Some(Box::new(listing)),
@@ -532,13 +557,15 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         }
     }
 
-    fn close(self) -> Result<(), Failure> {
-        let FollowingHome { locked, mut copy, publishing, .. } = self;
+    fn close(self, context: &Context) -> Result<(), Failure> {
+        let FollowingHome { locked, mut copy, publishing, telemetry, .. } = self;
         if let Some(work) = copy.work.take() {
             work.finish();
         }
+        end_traces(context, telemetry);
         copy.projector.finish().map_err(|error| projector_failed(&error))?;
-        publishing.finish().map_err(|error| not_published(&error))?;
+        let published = publishing.map_or(Ok(()), SummariesThread::finish);
+        published.map_err(|error| not_published(&error))?;
         drop(locked);
         Ok(())
     }

@@ -18,6 +18,8 @@ use super::shared_log::SharedError;
 
 /// About how many bytes of lines are read at a time from one host.
 const READ_BYTES: usize = 1 << 20;
+/// How long lines that cannot be read are left alone. Their host may replace them.
+const READ_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How often lines that were taken in are removed.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
@@ -29,12 +31,15 @@ pub struct Collector<S> {
     found: VecDeque<(String, Batch)>,
     /// Up to where the lines of each host were removed.
     dropped: BTreeMap<String, u64>,
+    /// Where lines of a host cannot be read, and when they were looked at.
+    unread: BTreeMap<String, (u64, Instant)>,
 }
 
 impl<S: SharedLines> Collector<S> {
     /// `marks` are those of the log that this host leads with.
     pub fn new(lines: S, me: String, marks: QueueMarks) -> Collector<S> {
-        Collector { lines, me, at: marks, found: VecDeque::new(), dropped: BTreeMap::new() }
+        let (found, dropped, unread) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
+        Collector { lines, me, at: marks, found, dropped, unread }
     }
 
     /// The next batch of another host, and its name.
@@ -48,14 +53,20 @@ impl<S: SharedLines> Collector<S> {
     fn look(&mut self) -> Result<(), SharedError> {
         for (host, end) in self.lines.ends()? {
             let from = taken_in(&self.at, &host);
-            if host == self.me || end <= from {
+            let rests =
+                self.unread.get(&host).is_some_and(|(_, at)| at.elapsed() < READ_AGAIN_AFTER);
+            if host == self.me || end <= from || rests {
                 continue;
             }
             for shipped in self.lines.lines_after(&host, from, READ_BYTES)? {
                 let batch = match unpack(&shipped) {
                     Ok(batch) => batch,
                     Err(error) => {
-                        tracing::warn!(%error, host, at = shipped.start, "lines are passed over");
+                        let was = self.unread.insert(host.clone(), (shipped.start, Instant::now()));
+                        if was.is_none_or(|(start, _)| start != shipped.start) {
+                            let at = shipped.start;
+                            tracing::warn!(%error, host, at, "lines cannot be read, and wait");
+                        }
                         break;
                     }
                 };

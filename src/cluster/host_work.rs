@@ -13,11 +13,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::contract::ids::Seq;
-use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::export::Committed;
 use crate::log::{ReadError, Reader};
 use crate::registry::SharedFlows;
-use crate::state::decide::{Failed, Outcome, Report, RetryHint};
+use crate::state::decide::{Outcome, Report};
 use crate::state::event::{Event, TakenRequest};
 use crate::state::{State, Status};
 use crate::work::pool::{Pool, PoolSize, StartedAttempt};
@@ -33,8 +32,6 @@ use super::shared_log::SharedError;
 const PLACES_PER_THREAD: usize = 2;
 /// A job whose record does not come for so long is given back.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
-/// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
-const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
 
 /// How much this host works, and how often it says so.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +103,7 @@ impl<J: SharedJobs> HostWork<J> {
     pub fn observe(&mut self, events: &[Committed], state: &State) {
         for Committed { event, .. } in events {
             match event {
-                Event::InputResolved { request, attempt, .. } => {
+                Event::InputResolved { request, attempt, .. } if self.has(*request, *attempt) => {
                     self.pool.proceed(*request, *attempt);
                 }
                 Event::ModelResponded { request, call, .. } => self.pool.answered(*request, call),
@@ -130,6 +127,11 @@ impl<J: SharedJobs> HostWork<J> {
         }
     }
 
+    /// Whether an attempt is under way here. Another host may carry out one with the same number.
+    fn has(&self, request: Seq, attempt: u32) -> bool {
+        self.under_way.values().any(|one| (one.request, one.attempt) == (request, attempt))
+    }
+
     /// The attempt of a request is over. The leader removes its job.
     fn forget(&mut self, request: Seq) {
         let count = self.under_way.len();
@@ -143,7 +145,7 @@ impl<J: SharedJobs> HostWork<J> {
     pub fn step(&mut self, state: &State, log: &Reader) -> Result<bool, SharedError> {
         self.take_reports();
         self.watch_timeouts();
-        let mut did = self.send()?;
+        let sent = self.send();
         let now = Instant::now();
         if now >= self.hold_at {
             self.hold_at = now + self.size.hold_every;
@@ -156,6 +158,8 @@ impl<J: SharedJobs> HostWork<J> {
             }
             self.waiting.extend(changes.begun.into_iter().map(|job| (job, now)));
         }
+        // A report that the database refuses must not cost the leases of the other jobs.
+        let mut did = sent?;
         let free = self.places().saturating_sub(self.claimer.open());
         // A host that is behind takes no more than it already has.
         if free > 0 && self.waiting.is_empty() && now >= self.claim_at {
@@ -260,7 +264,15 @@ impl<J: SharedJobs> HostWork<J> {
     fn take_report(&mut self, request: Seq, attempt: u32, outcome: Outcome) {
         let mut of = self.under_way.iter_mut();
         let of = of.find(|(_, one)| (one.request, one.attempt) == (request, attempt));
-        let Some((&job, one)) = of else { return };
+        let Some((&job, one)) = of else {
+            // The attempt has ended. No event of it will come, so what would wait for one is released.
+            match outcome {
+                Outcome::Resolved { .. } => self.pool.drop_attempt(request, attempt),
+                Outcome::Responded { call, .. } => self.pool.answered(request, &call),
+                _ => {}
+            }
+            return;
+        };
         match outcome {
             // The log has the pack already.
             Outcome::FlowUsed { .. } => {}
@@ -282,16 +294,7 @@ impl<J: SharedJobs> HostWork<J> {
 
     /// Fails attempts whose worker did not notice its own timeout.
     fn watch_timeouts(&mut self) {
-        for (request, attempt) in self.pool.overdue(self.size.timeout + TIMEOUT_SLACK) {
-            self.pool.forget(request);
-            let outcome = Outcome::Failed(Failed {
-                again: RetryHint::Later,
-                reason: Some(ReasonCode::Timeout),
-                cause: Some(FailureCause::Timeout),
-                message: "the attempt took longer than its timeout".to_owned(),
-                input: Box::default(),
-                error: None,
-            });
+        for (request, attempt, outcome) in self.pool.take_overdue(self.size.timeout) {
             let mut of = self.under_way.values_mut();
             if let Some(one) = of.find(|one| (one.request, one.attempt) == (request, attempt)) {
                 one.has_reported = true;

@@ -144,25 +144,26 @@ impl<J: SharedJobs> Lister<J> {
                 }
                 Ok(WorkerReport::GivenBack) => {
                     open.next -= 1;
-                    self.give_back(report.job, found);
+                    self.give_back(report.job, RetryHint::After(0), found);
                 }
                 Err(error) => {
                     open.next -= 1;
                     tracing::warn!(%error, job = report.job, "a report of another host cannot be read");
-                    self.give_back(report.job, found);
+                    // The next try may end like this one, so it counts and waits.
+                    self.give_back(report.job, RetryHint::Later, found);
                 }
             }
         }
         Ok(())
     }
 
-    fn give_back(&mut self, job: u64, found: &mut Vec<FromOthers>) {
+    fn give_back(&mut self, job: u64, again: RetryHint, found: &mut Vec<FromOthers>) {
         if let Some(open) = self.open.remove(&job) {
             self.ended.push(job);
             // An attempt that has reported cannot begin again; another one follows it.
             found.push(match open.next {
                 0 => FromOthers::Returned(open.started),
-                _ => FromOthers::Report(lost(&open.started, RetryHint::After(0))),
+                _ => FromOthers::Report(lost(&open.started, again)),
             });
         }
     }
@@ -199,7 +200,7 @@ impl<J: SharedJobs> Lister<J> {
                     self.close(job);
                 }
                 // It was withdrawn, or the database lost it.
-                None => self.give_back(job, found),
+                None => self.give_back(job, RetryHint::After(0), found),
             }
         }
         let unknown = listed.into_keys().filter(|job| !self.open.contains_key(job));

@@ -144,6 +144,11 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         self.terms.may_lead = false;
     }
 
+    /// Whether the shared log is heard of, and no other service can have the name of this host.
+    pub fn takes_part(&self) -> bool {
+        self.unreached.is_none() && self.name == Name::Free
+    }
+
     /// Why the shared log is not heard of, if it is not.
     pub fn unreached(&self) -> Option<&Trouble> {
         self.unreached.as_ref()

@@ -44,7 +44,7 @@ impl Waking {
     }
 }
 
-fn listen<L: SharedLog>(connect: &Connect<L>, out: &Sender<()>, hears: &AtomicBool) {
+fn listen<L: SharedLog>(connect: &Connect<L>, out: &Sender<()>, hears: &Arc<AtomicBool>) {
     let mut list = None;
     loop {
         let heard = match list.take().map_or_else(|| connect(), Ok) {
@@ -65,8 +65,9 @@ fn listen<L: SharedLog>(connect: &Connect<L>, out: &Sender<()>, hears: &AtomicBo
                 Ok(())
             }
         };
-        let is_over = matches!(sent, Err(TrySendError::Disconnected(())));
-        if is_over {
+        // The other end holds one as well, as long as somebody listens.
+        let is_over = Arc::strong_count(hears) == 1;
+        if is_over || matches!(sent, Err(TrySendError::Disconnected(()))) {
             return;
         }
     }

@@ -371,7 +371,7 @@ pub(crate) const KEYS: &[Key] = &[
         "cluster.roles",
         "[\"ingest\", \"work\", \"lead\", \"read\"]",
         Kind::Texts,
-        "what this host does for the cluster",
+        "what this host does for the cluster; without `read` it publishes no summaries and digests while it follows",
     ),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
     key(

@@ -171,7 +171,7 @@ impl ServiceLoop {
         let goes = has_enough && !started.gives_way && self.attempts.free_elsewhere() > 0;
         match self.attempts.others.as_mut().filter(|_| goes) {
             Some(others) => {
-                others.under_way.insert(started.request);
+                others.under_way.insert(started.request, started.started);
                 others.workers.begin(started);
             }
             None => self.attempts.pool.begin(started),
@@ -188,7 +188,7 @@ impl ServiceLoop {
             | Event::WorkHeld { request, .. }
             | Event::RequestCancelled { request, .. }
             | Event::RequestDuplicated { request, .. } => others.end(*request),
-            Event::ModelCharged { request, .. } if others.under_way.contains(request) => {
+            Event::ModelCharged { request, .. } if others.under_way.contains_key(request) => {
                 if let Some(charged) = &self.engine.state().flows().charged {
                     self.service.worker.charged(charged);
                 }

@@ -29,7 +29,7 @@ impl ServiceLoop {
             FromOthers::Report(report) => self.take_report(report),
             FromOthers::Returned(started) => {
                 let had_it = self.attempts.others.as_mut();
-                let had_it = had_it.is_some_and(|all| all.under_way.remove(&started.request));
+                let had_it = had_it.is_some_and(|all| all.take_back(&started));
                 // With a stop it stays open for the next session.
                 if had_it && !self.service.stop.is_raised() && self.is_under_way(&started) {
                     self.attempts.pool.begin(started);

@@ -36,7 +36,7 @@ pub enum Until {
 #[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     asked: Arc<AtomicU8>,
-    /// Set with the first one, for work that knows a flag only.
+    /// Set as soon as the loop should stop, whoever wants it.
     flag: Arc<AtomicBool>,
 }
 
@@ -47,7 +47,17 @@ impl StopSignal {
         self.asked.fetch_add(1, Ordering::AcqRel)
     }
 
+    /// Ends the loop for another host. It does not count as asked: the next who asks is the first.
+    pub(crate) fn hand_over(&self) {
+        self.flag.store(true, Ordering::Release);
+    }
+
     pub(crate) fn is_raised(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    /// Whether a person or a supervisor asked for the end.
+    pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire) > 0
     }
 
@@ -113,4 +123,20 @@ pub struct Service {
     pub other_workers: Option<Box<dyn OtherWorkers>>,
     /// Set when another host leads. Then this one may commit nothing more.
     pub deposed: Option<Arc<AtomicBool>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::StopSignal;
+
+    #[test]
+    fn a_lead_that_is_handed_over_ends_the_loop_and_nobody_has_asked_yet() {
+        let stop = StopSignal::default();
+        stop.hand_over();
+        assert!(stop.is_raised() && !stop.is_asked() && !stop.is_urgent());
+        assert_eq!(stop.raise(), 0, "the first one ends in order");
+        assert!(stop.is_asked() && !stop.is_urgent());
+        assert_eq!(stop.raise(), 1, "the second ends at once");
+        assert!(stop.is_urgent());
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::select;
+use crossbeam_channel::{never, select};
 
 use crate::compaction::agent_runs::{MakeNotes, NoteCommitter};
 use crate::contract::ids::Seq;
@@ -62,7 +62,7 @@ impl ServiceLoop {
         if let Some(others) = &self.attempts.others {
             others.workers.finish();
         }
-        let from_others = self.attempts.inbox_of_others();
+        let mut from_others = self.attempts.inbox_of_others();
         while self.attempts.pool.is_busy() || self.attempts.elsewhere() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut came = true;
@@ -74,7 +74,7 @@ impl ServiceLoop {
                 }
                 recv(from_others) -> told => match told {
                     Ok(told) => self.take_from_others(told)?,
-                    Err(_) => self.attempts.others = None,
+                    Err(_) => (self.attempts.others, from_others) = (None, never()),
                 },
                 default(left.min(LOOK_AT_STOP_EVERY)) => came = false,
             }

@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use crate::contract::time::Timestamp;
-use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::facts::publication::PublishFailed;
 use crate::facts::session::PauseCause;
 use crate::projections::summaries::PublicationFailure;
 use crate::sequencer::engine::Slots;
-use crate::state::decide::{Failed, Outcome, Report, RetryHint};
+use crate::state::decide::Report;
 use crate::state::event::Event;
 
 use super::error::ServiceError;
@@ -21,8 +20,6 @@ pub(super) const SLOTS_PER_WORKER: usize = 64;
 const SLOTS_BESIDE_OTHERS: usize = 2;
 /// How often free space is looked at.
 pub(super) const LOOK_AT_DISK_EVERY: Duration = Duration::from_secs(2);
-/// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
-const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
 
 impl ServiceLoop {
     pub(super) fn after_inputs(&mut self) -> Result<(), ServiceError> {
@@ -52,15 +49,16 @@ impl ServiceLoop {
         };
         // Scheduled attempts stay here: their questions may wait for a batch.
         let slots_now = if attempts.works_elsewhere() { 0 } else { slots };
-        let now = (state.running_count() - scheduled).saturating_sub(attempts.elsewhere());
+        let under_way = state.running_count() - scheduled;
+        let now = under_way.saturating_sub(attempts.elsewhere());
         let free = |backed_up: bool, slots: usize, running: usize| match backed_up {
             true => 0,
             false => slots.saturating_sub(running),
         };
-        Slots {
-            now: free(backed_up.now, slots_now, now) + attempts.free_elsewhere(),
-            scheduled: free(backed_up.scheduled, slots, scheduled),
-        }
+        let free_now = free(backed_up.now, slots_now, now) + attempts.free_elsewhere();
+        // An attempt that started a moment ago is not listed yet, and takes a place all the same.
+        let room = (slots_now + attempts.places_elsewhere()).saturating_sub(under_way);
+        Slots { now: free_now.min(room), scheduled: free(backed_up.scheduled, slots, scheduled) }
     }
 
     /// Whether the request whose turn it is has a slot.
@@ -96,20 +94,9 @@ impl ServiceLoop {
         Ok(())
     }
 
-    /// Fails attempts whose worker did not notice its own timeout. What such a worker reports later
-    /// does not count.
+    /// Fails attempts whose worker did not notice its own timeout.
     fn watch_timeouts(&mut self, now: Timestamp) -> Result<(), ServiceError> {
-        let patience = self.attempts.timeout + TIMEOUT_SLACK;
-        for (request, attempt) in self.attempts.pool.overdue(patience) {
-            self.attempts.pool.forget(request);
-            let outcome = Outcome::Failed(Failed {
-                again: RetryHint::Later,
-                reason: Some(ReasonCode::Timeout),
-                cause: Some(FailureCause::Timeout),
-                message: "the attempt took longer than its timeout".to_owned(),
-                input: Box::default(),
-                error: None,
-            });
+        for (request, attempt, outcome) in self.attempts.pool.take_overdue(self.attempts.timeout) {
             let epoch = self.engine.state().epoch();
             self.engine.report(Report { request, attempt, epoch, outcome }, now)?;
         }

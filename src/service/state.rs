@@ -1,6 +1,6 @@
 //! What the loop holds. The other files of this room add what it does.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, never};
@@ -17,7 +17,7 @@ use crate::sequencer::intake::{Arrived, Intake};
 use crate::sequencer::mark::QueueMarks;
 use crate::state::decide::Report;
 use crate::work::other_workers::{FromOthers, OtherWorkers};
-use crate::work::pool::Pool;
+use crate::work::pool::{Pool, StartedAttempt};
 
 use super::counts::SessionCounts;
 use super::setup::{Service, Until};
@@ -84,16 +84,25 @@ pub(super) struct Attempts {
 /// The workers of other hosts.
 pub(super) struct Others {
     pub workers: Box<dyn OtherWorkers>,
-    /// Requests whose attempt they have.
-    pub under_way: BTreeSet<Seq>,
+    /// Requests whose attempt they have, and the event that started it.
+    pub under_way: BTreeMap<Seq, Seq>,
 }
 
 impl Others {
     /// The attempt of a request is over.
     pub(super) fn end(&mut self, request: Seq) {
-        if self.under_way.remove(&request) {
+        if self.under_way.remove(&request).is_some() {
             self.workers.end(request);
         }
+    }
+
+    /// An attempt comes back. False when they do not have it any more.
+    pub(super) fn take_back(&mut self, started: &StartedAttempt) -> bool {
+        let has_it = self.under_way.get(&started.request) == Some(&started.started);
+        if has_it {
+            self.under_way.remove(&started.request);
+        }
+        has_it
     }
 }
 
@@ -115,8 +124,13 @@ impl Attempts {
         self.others.as_ref().map_or(0, free)
     }
 
+    /// How many they take at a time.
+    pub(super) fn places_elsewhere(&self) -> usize {
+        self.others.as_ref().map_or(0, |others| others.workers.places())
+    }
+
     pub(super) fn has_places_elsewhere(&self) -> bool {
-        self.others.as_ref().is_some_and(|others| others.workers.places() > 0)
+        self.places_elsewhere() > 0
     }
 
     pub(super) fn inbox_of_others(&self) -> Receiver<FromOthers> {

@@ -19,7 +19,8 @@ const IDLE_DRAINING: Duration = Duration::from_millis(50);
 
 impl ServiceLoop {
     pub(super) fn run(mut self) -> Result<(SessionCounts, Engine), ServiceError> {
-        let turned = self.turns();
+        // Who gave an order in the last turn hears what became of it.
+        let turned = self.turns().and_then(|()| self.finish_writing());
         // What is under way may take long to end, and no turn takes a question meanwhile.
         if let Some(asking) = &self.asking {
             asking.end();
@@ -113,11 +114,11 @@ impl ServiceLoop {
                     self.take_report(report)?;
                 }
             }
-            recv(from_others) -> told => {
-                if let Ok(told) = told {
-                    self.take_from_others(told)?;
-                }
-            }
+            recv(from_others) -> told => match told {
+                Ok(told) => self.take_from_others(told)?,
+                // The thread of the jobs is gone, and nobody knows how their attempts are.
+                Err(_) => return Err(ServiceError::Deposed),
+            },
             recv(lines) -> message => {
                 if let Ok(message) = message {
                     self.take_message(message)?;

@@ -34,6 +34,9 @@ use super::replies::UncommittedReplies;
 use super::task_queue::TaskQueue;
 use super::worker::{AttemptRecorder, Begun, Job, Paid, Worker};
 
+/// Time that a worker gets beyond its timeout, because it should notice the timeout itself.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(5);
+
 enum Task {
     Begin(StartedAttempt),
     Continue(Seq, u32),
@@ -187,11 +190,28 @@ impl Pool {
         self.threads.len()
     }
 
-    /// Attempts whose step has taken longer than this.
-    pub(crate) fn overdue(&self, patience: Duration) -> Vec<(Seq, u32)> {
-        let at_work = self.at_work.lock();
-        let late = at_work.iter().filter(|(_, step)| step.since.elapsed() > patience);
-        late.map(|(which, _)| *which).collect()
+    /// Drops attempts whose worker did not notice its own timeout, and says what became of them. What such a
+    /// worker reports later does not count.
+    pub(crate) fn take_overdue(&self, timeout: Duration) -> Vec<(Seq, u32, Outcome)> {
+        let late: Vec<(Seq, u32)> = {
+            let at_work = self.at_work.lock();
+            let late =
+                at_work.iter().filter(|(_, step)| step.since.elapsed() > timeout + TIMEOUT_SLACK);
+            late.map(|(which, _)| *which).collect()
+        };
+        let timed_out = |(request, attempt)| {
+            self.forget(request);
+            let failed = Failed {
+                again: RetryHint::Later,
+                reason: Some(ReasonCode::Timeout),
+                cause: Some(FailureCause::Timeout),
+                message: "the attempt took longer than its timeout".to_owned(),
+                input: Box::default(),
+                error: None,
+            };
+            (request, attempt, Outcome::Failed(failed))
+        };
+        late.into_iter().map(timed_out).collect()
     }
 
     /// Drops the paid part of one attempt, whose input was reported too late to count.

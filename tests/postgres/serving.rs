@@ -207,7 +207,7 @@ fn one_name_is_for_one_service(url: &str) {
 }
 
 /// What a host publishes.
-fn files_of(host: &Host) -> BTreeMap<String, Vec<u8>> {
+pub fn files_of(host: &Host) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     tree(&host.home.path("buses"), &mut found, "");
     found
@@ -370,4 +370,20 @@ fn services_on_three_hosts_share_their_work() {
             .collect();
         assert!(other.is_empty() && tree.len() == trees[0].len(), "{}: {other:?}", NAMES[at]);
     }
+}
+
+/// It cannot end its session, and ends all the same. A new process would not know that it was asked to.
+#[test]
+fn a_leader_without_a_database_ends_when_it_is_asked_to() {
+    let Some(mut servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres:secret-word");
+    let mut host = Host::new("alone", &url);
+    host.json(&["cluster", "init"]).unwrap();
+    host.serve();
+    wait_for("it leads", || (host.role().as_deref() == Some("leader")).then_some(()));
+    servers.kill(0);
+    host.signal(Signal::TERM);
+    let mut service = host.service.take().unwrap();
+    let ended = wait_for("it ends", || service.try_wait().unwrap());
+    assert!(ended.success(), "{ended}");
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::model_server::{Act, Server};
 use crate::server::Servers;
-use crate::serving::{Host, wait_for};
+use crate::serving::{Host, files_of, wait_for};
 use crate::support::requests::{ACTIVE, making, request};
 
 const CALL: Duration = Duration::from_millis(150);
@@ -26,9 +26,9 @@ fn model() -> Server {
     Server::start(vec![Act::With(Arc::new(answering))])
 }
 
-fn host(name: &'static str, url: &str, model: &Server) -> Host {
+fn host(name: &'static str, roles: &str, url: &str, model: &Server) -> Host {
     let more = format!(
-        "[workers]\ncount = 1\nmax_in_flight_per_provider = 2\n[retry]\nbase_delay = \"50 ms\"\nmax_delay = \"100 ms\"\n\
+        "{roles}[workers]\ncount = 1\nmax_in_flight_per_provider = 2\n[retry]\nbase_delay = \"50 ms\"\nmax_delay = \"100 ms\"\n\
          [provider.slow]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\n[flow.\"{ACTIVE}\"]\n\
          provider = \"slow\"\n",
         model.base
@@ -62,17 +62,28 @@ fn attempts_run_on_all_hosts() {
     let Some(servers) = Servers::start(0) else { return };
     let url = servers.url(&[servers.port(0)], "postgres:secret-word");
     let models = [model(), model(), model()];
-    let mut hosts: Vec<Host> = ["a", "b", "c"]
-        .into_iter()
-        .zip(&models)
-        .map(|(name, model)| host(name, &url, model))
-        .collect();
+    // The last one publishes nothing while it follows.
+    let mut hosts = vec![
+        host("a", "", &url, &models[0]),
+        host("b", "", &url, &models[1]),
+        host("c", "roles = [\"ingest\", \"work\", \"lead\"]\n", &url, &models[2]),
+    ];
     hosts[0].json(&["cluster", "init"]).unwrap();
     for host in &hosts[1..] {
         host.json(&["cluster", "join"]).unwrap();
     }
     hosts[0].serve();
     wait_for("a leads", || (hosts[0].role().as_deref() == Some("leader")).then_some(()));
+    // The others would go on with the rules that they started with.
+    let settings = hosts[0].home.path("summarizer.toml");
+    let agreed = std::fs::read_to_string(&settings).unwrap();
+    let stricter = format!("{agreed}[privacy]\nlocal_only = [\"folder:clients*\"]\n");
+    std::fs::write(&settings, stricter).unwrap();
+    let refused = hosts[0].command(&["reload"]).output().unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("rules about data changed"), "{told}");
+    std::fs::write(&settings, agreed).unwrap();
+    assert!(hosts[0].command(&["reload"]).output().unwrap().status.success());
     // The leader uses the flow first.
     produce(&hosts, 0, 0..1, &[0, 1, 2]);
     wait_for_outcomes(&hosts[0], 1);
@@ -158,6 +169,9 @@ fn attempts_run_on_all_hosts() {
         let found = host.json(&["cluster", "verify"]).unwrap();
         assert_eq!((&found["ok"], &found["behind"]), (&true.into(), &0.into()), "{found}");
     }
+    let is_item = |file: &String| file.starts_with("/summaries/") && file.ends_with(".jsonl");
+    let publishes = |host: &Host| files_of(host).keys().any(is_item);
+    assert_eq!(hosts.iter().map(publishes).collect::<Vec<_>>(), [true, true, false]);
     let acks: Vec<_> = hosts.iter().map(|host| host.home.read("run/ack.jsonl")).collect();
     assert!(acks[0] == acks[1] && acks[1] == acks[2]);
 }

@@ -48,13 +48,14 @@ pub(super) fn server_facts(
     })
 }
 
-const ADD_LOG: &str = "INSERT INTO summarizer.heads (log_id, format, store_id, epoch, lease_until, n, seq, hash, \
-        trimmed, trimmed_seq, trimmed_hash) \
-    VALUES ($1, $2, $3, 0, clock_timestamp(), 0, $4, $5, 0, $4, $5) \
-    ON CONFLICT (log_id) DO NOTHING RETURNING n";
-
-const ADD_KEYS: &str = "INSERT INTO summarizer.keys (log_id, keys) VALUES ($1, $2) \
-    ON CONFLICT (log_id) DO NOTHING RETURNING 0::int8";
+/// A log comes with its keys or not at all.
+const ADD_LOG: &str = "WITH log AS (INSERT INTO summarizer.heads (log_id, format, store_id, epoch, lease_until, n, seq, \
+        hash, trimmed, trimmed_seq, trimmed_hash) \
+        VALUES ($1, $2, $3, 0, clock_timestamp(), 0, $4, $5, 0, $4, $5) \
+        ON CONFLICT (log_id) DO NOTHING RETURNING log_id, n), \
+    keys AS (INSERT INTO summarizer.keys (log_id, keys) SELECT log_id, $6 FROM log \
+        ON CONFLICT (log_id) DO UPDATE SET keys = EXCLUDED.keys) \
+    SELECT n FROM log";
 
 const KEYS: &str = "SELECT keys FROM summarizer.keys WHERE log_id = $1";
 
@@ -99,10 +100,8 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
         (&init.store_id.as_slice() as _, Type::BYTEA),
         (&signed(init.seq) as _, Type::INT8),
         (&init.hash.0.as_slice() as _, Type::BYTEA),
+        (&init.keys.as_slice() as _, Type::BYTEA),
     ];
-    // The keys go first: a log that hosts can join has them.
-    let keys = [(&access.log as _, Type::TEXT), (&init.keys.as_slice() as _, Type::BYTEA)];
-    session.write(&runtime, ADD_KEYS, &keys)?;
     let made = !session.write(&runtime, ADD_LOG, &params)?.is_empty();
     if let Some(role) = &init.role {
         let params = [(&access.log as _, Type::TEXT), (role as _, Type::TEXT)];
@@ -179,8 +178,9 @@ const HOSTS: &str = "SELECT host, release, shipped, applied, \
         (SELECT count(*) FROM summarizer.jobs j WHERE j.log_id = $1 AND split_part(j.holder, '/', 1) = h.host) \
     FROM summarizer.hosts h WHERE log_id = $1 ORDER BY host";
 
-const FORGET_HOST: &str =
-    "DELETE FROM summarizer.hosts WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
+/// Lines that were not taken in go with the host.
+const FORGET_HOST: &str = "WITH gone AS (DELETE FROM summarizer.lines WHERE log_id = $1 AND host = $2) \
+    DELETE FROM summarizer.hosts WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
 
 const TRIM: &str = "UPDATE summarizer.heads SET trimmed = $2, trimmed_seq = $3, trimmed_hash = $4 \
     WHERE log_id = $1 AND trimmed < $2 AND n >= $2";

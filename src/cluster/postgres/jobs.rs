@@ -49,8 +49,10 @@ const REPORTS: &str = "SELECT job, number, outcome FROM (\
 const DROP_REPORTS: &str = "DELETE FROM summarizer.reports r USING unnest($2, $3) AS taken (job, number) \
     WHERE r.log_id = $1 AND r.job = taken.job AND r.number = taken.number RETURNING 0::int8";
 
+/// A host with other rules about data takes no job of this leader.
 const PLACES: &str = "SELECT coalesce(sum(places), 0)::int8 FROM summarizer.hosts WHERE log_id = $1 AND host <> $2 \
-        AND 'work' = ANY(string_to_array(roles, ',')) AND seen > clock_timestamp() - $3 * interval '1 second'";
+        AND 'work' = ANY(string_to_array(roles, ',')) AND rules = $4 \
+        AND seen > clock_timestamp() - $3 * interval '1 second'";
 
 /// Jobs of a leader that was deposed, or that has other rules about data, are left alone.
 const CLAIM: &str = "WITH free AS (SELECT j.job FROM summarizer.jobs j \
@@ -59,8 +61,8 @@ const CLAIM: &str = "WITH free AS (SELECT j.job FROM summarizer.jobs j \
     UPDATE summarizer.jobs j SET holder = $2, lease_until = clock_timestamp() + $4 * interval '1 second' \
     FROM free WHERE j.log_id = $1 AND j.job = free.job RETURNING j.job";
 
-const HOLD: &str = "WITH told AS (UPDATE summarizer.hosts SET places = $4 \
-        WHERE log_id = $1 AND host = $5 AND places IS DISTINCT FROM $4) \
+const HOLD: &str = "WITH told AS (UPDATE summarizer.hosts SET places = $4, rules = $7 \
+        WHERE log_id = $1 AND host = $5 AND (places, rules) IS DISTINCT FROM ($4, $7)) \
     UPDATE summarizer.jobs SET lease_until = clock_timestamp() + $3 * interval '1 second' \
     WHERE log_id = $1 AND holder = $2 AND job <> ALL($6) RETURNING job";
 
@@ -167,6 +169,7 @@ impl SharedJobs for PostgresLog {
                 (&access.log as _, Type::TEXT),
                 (&me.host as _, Type::TEXT),
                 (&HEARD_SECONDS as _, Type::FLOAT8),
+                (&access.rules as _, Type::TEXT),
             ];
             let rows = session.read(runtime, PLACES, &params)?;
             let places = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
@@ -209,6 +212,7 @@ impl SharedJobs for PostgresLog {
                 (&places as _, Type::INT4),
                 (&me.host as _, Type::TEXT),
                 (&all(except) as _, Type::INT8_ARRAY),
+                (&access.rules as _, Type::TEXT),
             ];
             let rows = session.write_small(runtime, HOLD, &params)?;
             rows.iter().map(|row| number(row, 0)).collect()

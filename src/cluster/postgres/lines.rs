@@ -9,7 +9,6 @@ use tokio_postgres::types::Type;
 
 use crate::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use crate::cluster::shared_log::{Member, SharedError};
-use crate::contract::hash::sha256;
 
 use super::PostgresLog;
 use super::rows::{blob, number, odd, signed, text};
@@ -35,8 +34,8 @@ const FORGET: &str =
 
 const SHIP: &str = "WITH mine AS (UPDATE summarizer.hosts SET shipped = $5, seen = clock_timestamp() \
         WHERE log_id = $1 AND host = $2 AND incarnation = $3 AND shipped = $4 RETURNING host) \
-    INSERT INTO summarizer.lines (log_id, host, pos, len, sha256, bytes) \
-    SELECT $1, mine.host, $4, $5 - $4, $6, $7 FROM mine RETURNING 0::int8";
+    INSERT INTO summarizer.lines (log_id, host, pos, len, bytes) \
+    SELECT $1, mine.host, $4, $5 - $4, $6 FROM mine RETURNING 0::int8";
 
 const SHIPPED: &str =
     "SELECT shipped FROM summarizer.hosts WHERE log_id = $1 AND host = $2 AND incarnation = $3";
@@ -89,7 +88,6 @@ impl SharedLines for PostgresLog {
     }
 
     fn ship(&mut self, me: &Member, lines: &ShippedLines) -> Result<Shipped, SharedError> {
-        let check = sha256(&lines.bytes);
         let rows = self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
@@ -97,7 +95,6 @@ impl SharedLines for PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&signed(lines.start) as _, Type::INT8),
                 (&signed(lines.end) as _, Type::INT8),
-                (&check.0.as_slice() as _, Type::BYTEA),
                 (&lines.bytes as _, Type::BYTEA),
             ];
             session.write(runtime, SHIP, &params)

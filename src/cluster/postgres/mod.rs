@@ -124,16 +124,14 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, applied_hash, release, roles, running, seen) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
-    applied_hash = coalesce(EXCLUDED.applied_hash, hosts.applied_hash), \
     release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), seen = EXCLUDED.seen RETURNING 0::int8";
 
 /// The same for the host that leads: it applies a commit before it appends the next one.
 const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \
-        applied_hash = coalesce(c.hash, hosts.applied_hash), release = $4, roles = $5, seen = clock_timestamp() \
-    FROM summarizer.heads h LEFT JOIN summarizer.commits c ON c.log_id = h.log_id AND c.n = h.n - 1 \
+        release = $4, roles = $5, seen = clock_timestamp() FROM summarizer.heads h \
     WHERE hosts.log_id = $1 AND hosts.host = $2 AND h.log_id = $1 AND h.leader = $3 RETURNING 0::int8";
 
 const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq = $5, hash = $7, \
@@ -402,12 +400,11 @@ impl SharedLog for PostgresLog {
     fn settle(&mut self) -> Result<(), SharedError> {
         let (applied, read) = (self.applied, self.read.take());
         self.with(|runtime, session, access| {
-            let (n, hash) = (applied.map(|end| signed(end.n)), applied.map(|end| end.hash.0));
+            let n = applied.map(|end| signed(end.n));
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&access.host as _, Type::TEXT),
                 (&n as _, Type::INT8),
-                (&hash.as_ref().map(<[u8; 32]>::as_slice) as _, Type::BYTEA),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
                 (&access.roles as _, Type::TEXT),
                 (&access.start as _, Type::TEXT),

@@ -56,11 +56,11 @@ CREATE TABLE summarizer.hosts (
     incarnation  text,                          -- of its queue: a new one after the file was replaced
     shipped      bigint      NOT NULL DEFAULT 0,
     applied      bigint,                        -- commits of the list in its own log
-    applied_hash bytea,
     release      text,                          -- of the program
     running      text,                          -- host and start of the service that runs under this name
     roles        text,                          -- what the host does for the others
     places       integer,                       -- attempts that its workers take at a time
+    rules        text,                          -- a hash of its rules about data
     seen         timestamptz NOT NULL,
     PRIMARY KEY (log_id, host)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -72,7 +72,6 @@ CREATE TABLE summarizer.lines (
     host   text   NOT NULL,
     pos    bigint NOT NULL,                     -- where they stand in the queue of the host
     len    bigint NOT NULL,                     -- their bytes there
-    sha256 bytea  NOT NULL,
     bytes  bytea  NOT NULL,
     PRIMARY KEY (log_id, host, pos)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
