@@ -10,6 +10,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "postgres/faults.rs"]
+mod faults;
 #[path = "postgres/homes.rs"]
 mod homes;
 #[path = "support/server.rs"]

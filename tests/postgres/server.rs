@@ -147,9 +147,13 @@ impl Servers {
     }
 
     fn add_standby(&mut self) {
-        let primary = self.servers[0].port.to_string();
         let at = self.place();
-        let data = self.servers[at].data.clone();
+        self.copy(at, 0);
+    }
+
+    /// Makes the folder of a server from that of another one, which runs.
+    fn copy(&self, at: usize, from: usize) {
+        let (primary, data) = (self.servers[from].port.to_string(), &self.servers[at].data);
         let mut command = self.command("pg_basebackup");
         command.args([
             "-h",
@@ -162,7 +166,14 @@ impl Servers {
             "-p",
             &primary,
         ]);
-        assert!(command.arg("-D").arg(&data).status().unwrap().success(), "pg_basebackup failed");
+        assert!(command.arg("-D").arg(data).status().unwrap().success(), "pg_basebackup failed");
+    }
+
+    /// A server that was the primary comes back as a standby of the present one.
+    pub fn rejoin(&mut self, at: usize, primary: usize) {
+        fs::remove_dir_all(&self.servers[at].data).unwrap();
+        self.copy(at, primary);
+        self.run(at, Some(primary));
     }
 
     /// Starts a server, as a standby of another one or as a primary.

@@ -65,7 +65,21 @@ impl Host {
         self.service = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
-    fn signal(&self, signal: Signal) {
+    /// How its service ended by itself, if it did.
+    pub fn has_ended(&mut self) -> Option<std::process::ExitStatus> {
+        let ended = self.service.as_mut()?.try_wait().unwrap();
+        if ended.is_some() {
+            self.service = None;
+        }
+        ended
+    }
+
+    /// What its last service told.
+    pub fn told(&self) -> String {
+        std::fs::read_to_string(self.home.path("serve.log")).unwrap_or_default()
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let child = self.service.as_ref().unwrap();
         kill_process(Pid::from_child(child), signal).unwrap();
     }
