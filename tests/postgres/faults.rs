@@ -198,7 +198,8 @@ impl Team {
                 self.hosts[at].signal(Signal::CONT);
             }
             3..=5 => self.leader_sleeps(),
-            6 => {
+            // One that only starts does not listen yet.
+            6 if self.hosts[at].role().is_some() => {
                 self.count("a host ended in order");
                 self.hosts[at].end(Signal::TERM);
                 self.pause(0, 500);
