@@ -47,6 +47,8 @@ pub(super) struct ImportedFiles {
     pub requests: BTreeMap<String, String>,
     pub report: Report,
     pub skipped: Vec<Skipped>,
+    /// Files that were not read, because the command or the service was asked to end.
+    pub unread: Vec<PathBuf>,
     /// Messages of chats that are part of no summary.
     pub aside: u64,
     pub gone: Vec<GoneFile>,
@@ -75,7 +77,12 @@ pub(super) fn take_in(
     let mut intake = Intake::new(target, settings);
     let mut report = Report::default();
     let bar = context.ui.progress("importing", found.files.len() as u64);
-    for file in found.files.iter().take_while(|_| !context.stop.is_raised()) {
+    let mut unread = Vec::new();
+    for file in &found.files {
+        if context.stop.is_raised() {
+            unread.push(file.path.clone());
+            continue;
+        }
         intake.take(file, &mut report).map_err(|error| not_added(&error))?;
         bar.inc(1);
     }
@@ -112,7 +119,7 @@ pub(super) fn take_in(
         named: false,
         is_fault: !one.is_empty,
     }));
-    Ok(ImportedFiles { requests, report, skipped, aside, gone })
+    Ok(ImportedFiles { requests, report, skipped, unread, aside, gone })
 }
 
 /// Gives files the names they have in the home, also those that are not read.

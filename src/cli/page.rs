@@ -171,6 +171,10 @@ fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
     let project = given.project.as_deref();
     let wish = RequestSettings { folders: &[], flow: flow.as_deref(), project, again: false };
     let taken = take_in(context, &config, &home, found, &wish)?;
+    if !taken.unread.is_empty() {
+        let what = format!("{} is not read: the service ends", given.name);
+        return Err(Failure::new(Exit::Busy, what).hint("give it again when the service runs"));
+    }
     if taken.requests.is_empty() {
         let why: Vec<&str> = taken.skipped.iter().map(|one| one.why.as_str()).collect();
         let why = if why.is_empty() { "it holds no text".to_owned() } else { why.join("; ") };

@@ -3,7 +3,7 @@
 //! Contract: a file is taken when two looks in a row found the same length and time, so that a file
 //! that is still being written is left alone. What was taken is remembered in `run/watched.json`, so
 //! that a restart asks for nothing again. Losing that file costs time only: importing the same content
-//! adds nothing. What could not be taken is tried again when it changes, after a reload and after a
+//! adds nothing. A file that a stop left unread is not remembered. What could not be taken is tried again when it changes, after a reload and after a
 //! restart. A reload changes the folders at the next look.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,7 +214,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn take(&mut self, config: &Config, watch: &WatchConfig, section: &str, ready: Marks) {
+    fn take(&mut self, config: &Config, watch: &WatchConfig, section: &str, mut ready: Marks) {
         match self.import(config, watch, &ready) {
             Ok(taken) => {
                 let (files, asked) = (taken.report.files, taken.requests.len());
@@ -223,6 +223,9 @@ impl<'a> Watcher<'a> {
                     tracing::warn!("{} of a watched folder", in_short(&taken.skipped));
                 }
                 self.had_trouble |= taken.skipped.iter().any(|one| one.is_told());
+                for path in &taken.unread {
+                    ready.remove(&path.display().to_string());
+                }
                 self.taken.entry(section.to_owned()).or_default().extend(ready);
                 self.remember();
             }
@@ -322,6 +325,47 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::ui::Ui;
+    use crate::os::Machine;
+    use crate::service::StopSignal;
+
+    /// A stop may come while many files are taken in. A file that was not read then is taken after the restart.
+    #[test]
+    fn a_file_that_a_stop_left_unread_is_taken_by_the_next_service() {
+        let dir = tempfile::tempdir().unwrap();
+        let notes = dir.path().join("notes");
+        std::fs::create_dir(&notes).unwrap();
+        std::fs::write(notes.join("roof.md"), "# Roof\n\nThe roof costs 900 EUR.\n").unwrap();
+        std::fs::write(notes.join("no-text.bin"), b"\0\x01\x02").unwrap();
+        let text = "[[watch]]\nfolder = \"notes\"\n";
+        let config = Config::load(Some(text), &BTreeMap::new(), 1).unwrap();
+        let home = Home::new(dir.path(), &config);
+        let context = |stop: &StopSignal| Context {
+            ui: Ui { json: false, quiet: true },
+            home: dir.path().to_owned(),
+            home_given: true,
+            config_file: None,
+            machine: Machine::real(),
+            stop: stop.clone(),
+        };
+        let look_twice = |stop: &StopSignal| {
+            let context = context(stop);
+            let mut watcher = Watcher::new(&context, &home);
+            watcher.look(&config);
+            watcher.look(&config);
+            let taken = watcher.taken.into_values().flatten();
+            taken.map(|(path, _)| path).collect::<BTreeSet<String>>()
+        };
+        let path = |name: &str| notes.join(name).display().to_string();
+        let stopped = StopSignal::default();
+        stopped.raise();
+        assert_eq!(look_twice(&stopped), BTreeSet::from([path("no-text.bin")]));
+        assert!(!home.queue.exists());
+        let all = BTreeSet::from([path("no-text.bin"), path("roof.md")]);
+        assert_eq!(look_twice(&StopSignal::default()), all);
+        let queue = std::fs::read_to_string(&home.queue).unwrap();
+        assert_eq!(queue.lines().count(), 1, "{queue}");
+    }
 
     #[test]
     fn patterns_fit_names() {
