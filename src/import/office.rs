@@ -10,11 +10,30 @@ use crate::markup::{html, markdown};
 
 /// Most elements of one XML file.
 const NODES_MAX: u32 = 5_000_000;
+/// The deepest element of one. Readers walk down a tree by recursion, and a stack is small.
+const DEPTH_MAX: usize = 256;
 
 /// Reads an XML text. Documents may declare entities; their expansion is bounded by the parser.
 pub(super) fn xml(text: &str) -> Result<Xml<'_>, String> {
     let options = ParsingOptions { allow_dtd: true, nodes_limit: NODES_MAX, ..Default::default() };
-    Xml::parse_with_options(text, options).map_err(|error| format!("its XML is damaged: {error}"))
+    let parsed = Xml::parse_with_options(text, options);
+    let parsed = parsed.map_err(|error| format!("its XML is damaged: {error}"))?;
+    match is_deeper_than(DEPTH_MAX, &parsed) {
+        true => Err(format!("its XML has more than {DEPTH_MAX} elements within one another")),
+        false => Ok(parsed),
+    }
+}
+
+fn is_deeper_than(most: usize, parsed: &Xml<'_>) -> bool {
+    // The nodes come in the order of the text, so what lies around one is still open.
+    let mut open = Vec::new();
+    parsed.root().descendants().any(|node| {
+        while open.last().is_some_and(|around| Some(*around) != node.parent()) {
+            open.pop();
+        }
+        open.push(node);
+        open.len() > most + 1
+    })
 }
 
 /// Reads a docx file: paragraphs, headings, list items, tables and footnotes.
@@ -165,7 +184,7 @@ fn runs(node: Node<'_, '_>, text: &mut String) {
 }
 
 fn table(node: Node<'_, '_>, out: &mut String) {
-    for row in node.descendants().filter(|one| is(one, "tr")) {
+    for row in rows(node) {
         let cells = row.children().filter(|one| is(one, "tc")).map(|cell| {
             let mut text = String::new();
             blocks(cell, &mut text);
@@ -177,6 +196,18 @@ fn table(node: Node<'_, '_>, out: &mut String) {
         }
     }
     out.push('\n');
+}
+
+/// The rows of a table. Those of a table within a cell are part of the cell.
+fn rows<'a, 'i>(table: Node<'a, 'i>) -> Vec<Node<'a, 'i>> {
+    let (mut rows, mut left) = (Vec::new(), vec![table]);
+    while let Some(node) = left.pop() {
+        match is(&node, "tr") {
+            true => rows.push(node),
+            false => left.extend(node.children().rev().filter(Node::is_element)),
+        }
+    }
+    rows
 }
 
 /// Reads an epub file: its pages in reading order.
@@ -283,6 +314,38 @@ mod tests {
             (Some("Roof offer"), &Value::from("Ana"))
         );
         assert!(docx(&zip(&[("word/document.xml", "<w:document")])).unwrap_err().contains("XML"));
+    }
+
+    /// A stack overflow ends the whole process, and anybody can send such a file.
+    #[test]
+    fn a_deep_tree_is_refused_and_overflows_no_stack() {
+        let deep = |count: usize| {
+            let (begin, end) = ("<w:sdt>".repeat(count), "</w:sdt>".repeat(count));
+            let inner = "<w:p><w:r><w:t>Text</w:t></w:r></w:p>";
+            format!("<w:document xmlns:w='w'><w:body>{begin}{inner}{end}</w:body></w:document>")
+        };
+        let read = |body: &str| docx(&zip(&[("word/document.xml", body)]));
+        assert_eq!(read(&deep(200)).unwrap().text, "Text");
+        assert!(read(&deep(200_000)).unwrap_err().contains("256 elements"));
+        let flat = "<a>".to_owned() + &"<b><c/></b>".repeat(1_000) + "</a>";
+        assert!(xml(&flat).is_ok());
+        // The deepest one that is read, in the smallest stack that a thread of the service has.
+        let deepest = deep(DEPTH_MAX - 6);
+        std::thread::scope(|scope| {
+            let small = std::thread::Builder::new().stack_size(1 << 20);
+            let read = small.spawn_scoped(scope, || read(&deepest).unwrap().text).unwrap();
+            assert_eq!(read.join().unwrap(), "Text");
+        });
+    }
+
+    #[test]
+    fn a_table_within_a_cell_stands_there_once() {
+        let mut inner = "<w:p><w:r><w:t>Pump</w:t></w:r></w:p>".to_owned();
+        for _ in 0..40 {
+            inner = format!("<w:tbl><w:tr><w:tc>{inner}</w:tc></w:tr></w:tbl>");
+        }
+        let body = format!("<w:document xmlns:w='w'><w:body>{inner}</w:body></w:document>");
+        assert_eq!(docx(&zip(&[("word/document.xml", &body)])).unwrap().text, "Pump");
     }
 
     #[test]
