@@ -308,8 +308,8 @@ fn dated_label(line: &str) -> Option<Range<usize>> {
     let is_date = || day_of_value(value, Some(Order::DayFirst)).is_some();
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_');
     let start = line.len() - line[colon + 1..].trim_start_matches(is_mark).len();
-    (short && is_date_label(&line[..colon]) && is_date())
-        .then(|| start..start + value.trim_end().len())
+    let end = start + line[start..].trim_end().len();
+    (short && is_date_label(&line[..colon]) && is_date()).then_some(start..end)
 }
 
 /// Whether a line is nothing but a date, after a place.
@@ -597,6 +597,24 @@ mod tests {
         assert_eq!(read(american).as_deref(), DAY);
         let both = "Date: 03/05/2026\n\nIt was 02/25/2026 and then 25/02/2026.";
         assert_eq!(read(both), None);
+    }
+
+    /// Marks of Markdown may stand before the value. The value ends within its line all the same.
+    #[test]
+    fn the_value_of_a_field_in_the_head_ends_with_its_line() {
+        for (text, expected) in [
+            ("# Acta\n\n**Fecha:** 5 de marzo de 2026\n\n¿Quién viene?", "5 de marzo de 2026"),
+            ("# Minutes\n\n**Date:** 5 March 2026", "5 March 2026"),
+            ("# Minutes\n\n**Date:** 5 March 2026  \n\n“We agree.”", "5 March 2026"),
+            ("# Minutes\n\n  Date: _5 March 2026\n\nÉl viene.", "5 March 2026"),
+            ("# Minutes\n\n**Author:** Ana Ruiz\n\nÉl viene.", "Ana Ruiz"),
+        ] {
+            let found = fields_of_head(text);
+            let values = found.iter().map(|(start, value)| {
+                text.get(start + value.start..start + value.end).unwrap_or("no text")
+            });
+            assert_eq!(values.collect::<Vec<_>>(), [expected], "{text}");
+        }
     }
 
     #[test]
