@@ -141,8 +141,8 @@ struct GateState {
     rate: LearnedRate,
     /// Pauses in a row that the provider asked for.
     pauses: u32,
-    /// Whether the one call that tests a failing provider is under way.
-    testing: bool,
+    /// The number of the one call that tests a failing provider, while it is under way.
+    testing: Option<u64>,
     /// What it met last, until it answers again.
     last: Option<Met>,
     speed: Speed,
@@ -308,7 +308,7 @@ impl Gate {
         let gives_way = right != RightOfWay::First && state.first_wait > 0;
         let waits = [
             (paused, HoldCause::Paused),
-            (if open && state.testing { 1_000 } else { 0 }, HoldCause::Tested),
+            (if open && state.testing.is_some() { 1_000 } else { 0 }, HoldCause::Tested),
             (state.requests.wait_ms(minute.requests_per_minute, 1.0, now), HoldCause::Requests),
             (state.tokens.wait_ms(minute.tokens_per_minute, tokens, now), HoldCause::Tokens),
             (state.rate.wait_ms(now), HoldCause::Learned),
@@ -320,9 +320,11 @@ impl Gate {
         state.requests.take(1.0);
         state.tokens.take(tokens);
         state.admitted += 1;
-        state.testing |= open;
         state.rate.sent(now);
         state.sent += 1;
+        if open {
+            state.testing = Some(state.sent);
+        }
         Ok(state.sent)
     }
 
@@ -448,6 +450,12 @@ impl Gate {
         self.place_free.notify_all();
     }
 
+    /// A call that was admitted and is not sent uses nothing of its minute, and tests nothing.
+    fn not_sent(&self, expected: u64, number: u64) {
+        self.state.lock().testing.take_if(|test| *test == number);
+        self.give_back(expected, 0);
+    }
+
     /// Updates pauses, failures and the learned rate after the call with this number; returns the
     /// pause that the provider asked for or needs.
     fn note(
@@ -460,7 +468,7 @@ impl Gate {
         let mut state = self.state.lock();
         let was_open = state.failures.are_many();
         let sent = state.sent;
-        state.testing = false;
+        state.testing = None;
         let paused = matches!(result, Err(ModelError::Transient { retry_after: Some(_), .. }));
         if !paused {
             state.pauses = 0;
@@ -688,8 +696,7 @@ impl Provider for Gate {
                 self.reserve(wanted, &mut left, call)?;
                 Ok(place)
             });
-            // A call that was admitted and is not sent uses nothing of its minute.
-            let place = reserved.inspect_err(|_| self.give_back(expected.total(), 0))?;
+            let place = reserved.inspect_err(|_| self.not_sent(expected.total(), number))?;
             let timeout = time_left(call.timeout, begun, self.clock.now());
             let arrivals = Arrivals {
                 first: OnceLock::new(),
@@ -1083,6 +1090,24 @@ mod tests {
         s.clock.wait(Duration::from_secs(30));
         ask(&s.gate).unwrap();
         assert!(s.gate.state.lock().last.is_none(), "an answer ends the story");
+    }
+
+    /// The budget of the day may be spent when the test call begins. Then it is not sent, and another one tests.
+    #[test]
+    fn a_test_call_that_is_not_sent_lets_another_one_test() {
+        let script = (0..FAILURES_TO_OPEN).map(|_| Err(transient(None))).collect();
+        let budget = Budget::new(None, Some(1_000), Tz::UTC);
+        let s = scene(script, Limits::default(), budget);
+        for _ in 0..FAILURES_TO_OPEN {
+            ask(&s.gate).unwrap_err();
+        }
+        let all = Spent { cost: 0.0, tokens: 1_000 };
+        s.budget.settle(Spent::default(), all, s.clock.now());
+        s.clock.wait(Duration::from_secs(30));
+        let spent = ask(&s.gate).unwrap_err();
+        assert!(matches!(spent, ModelError::Budget { .. }), "{spent}");
+        s.clock.wait(Duration::from_secs(86_400));
+        ask(&s.gate).unwrap();
     }
 
     #[test]
