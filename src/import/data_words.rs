@@ -3,6 +3,10 @@
 //! Contract: pure. The names of members and of columns say nothing by themselves. A text that is cut off is judged by
 //! what is there.
 
+use std::borrow::Cow;
+
+/// Bytes of a letter that is written as two escapes.
+const LETTER_BYTES_MAX: usize = 12;
 /// Values that stand for a missing or a plain value.
 const NOT_SAID: [&str; 7] = ["nan", "null", "none", "nil", "na", "true", "false"];
 
@@ -10,10 +14,10 @@ const NOT_SAID: [&str; 7] = ["nan", "null", "none", "nil", "na", "true", "false"
 pub(super) fn json_has_words(text: &str) -> bool {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once('"') {
-        let Some(end) = end_of_string(after) else { return has_word(after) };
+        let Some(end) = end_of_string(after) else { return has_word(&unescaped(after)) };
         let (string, behind) = (&after[..end], &after[end + 1..]);
         let is_name = behind.trim_start().starts_with(':');
-        if !is_name && has_word(string) {
+        if !is_name && has_word(&unescaped(string)) {
             return true;
         }
         rest = behind;
@@ -30,6 +34,19 @@ pub(super) fn table_has_words(text: &str) -> bool {
         None => has_word(first),
         Some(_) => below.any(has_word),
     }
+}
+
+/// What a string of JSON says: many programs write every letter beyond ASCII as `\u041f`. A string that is cut off
+/// may end within such a letter.
+fn unescaped(string: &str) -> Cow<'_, str> {
+    if !string.contains('\\') {
+        return Cow::Borrowed(string);
+    }
+    let ends = (0..=LETTER_BYTES_MAX).filter_map(|cut| string.len().checked_sub(cut));
+    let mut read = ends.filter_map(|end| {
+        serde_json::from_str::<String>(&format!("\"{}\"", string.get(..end)?)).ok()
+    });
+    read.next().map_or(Cow::Borrowed(string), Cow::Owned)
 }
 
 /// Where a string of JSON ends.
@@ -63,6 +80,7 @@ mod tests {
             "[1, 2.5e7, null, true]",
             r#"{"at": "2026-02-11T10:00:00Z", "id": "9f8e7d6c-1a2b", "state": null}"#,
             r#"{"a \"quoted\" name": "", "b": ["true", "N/A"]}"#,
+            r#"{"a": "1\n2\t3\u0020\u00b0", "\u041f\u0440": 1}"#,
             "[]",
         ] {
             assert!(!json_has_words(data), "{data}");
@@ -74,6 +92,10 @@ mod tests {
             r#"{"at":1}
 {"m":"Roof"}"#,
             r#"{"text": "cut in the middle of"#,
+            r#"{"m": "\u041f\u0440\u0438\u0432\u0435\u0442"}"#,
+            r#"["\u5c4b"]"#,
+            r#"["\ud840\udc00"]"#,
+            r#"{"m": "\u041f\u0440\u0438\ud840\ud"#,
         ] {
             assert!(json_has_words(data), "{data}");
         }

@@ -100,7 +100,8 @@ impl FileKind {
         }
     }
 
-    /// The kind of a file, from its name and its first bytes. `whole` reads all of it, for archives.
+    /// The kind of a file, from its name and its first bytes. `whole` reads all of it, for an archive, and for data whose
+    /// first bytes have no word.
     pub(crate) fn of(
         name: &Path,
         head: &[u8],
