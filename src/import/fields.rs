@@ -414,6 +414,10 @@ fn word(record: &Value, candidates: &[String]) -> Option<String> {
 /// it is a day without a time.
 pub(super) fn note_time(event: &mut Value, at: Timestamp, written: Option<&Value>) {
     event["timestamp_ms"] = at.0.into();
+    // What a record says beside its time may be no time.
+    if Moment::read(&event["timestamp"], chrono_tz::UTC).is_none() {
+        event.as_object_mut().and_then(|event| event.remove("timestamp"));
+    }
     let Some(Value::String(text)) = written else { return };
     match written.and_then(|written| Moment::read(written, chrono_tz::UTC)) {
         Some(Moment::At(at)) if text.contains(['-', ':']) => {
@@ -537,6 +541,7 @@ mod tests {
             let found = event(&Mapping::feed(), "f.json", &record, chrono_tz::UTC);
             let (at, event) = found.unwrap();
             assert_eq!(event.value["timestamp_ms"], at.0);
+            assert_ne!(event.value["timestamp"], "soon");
             at.day_in(chrono_tz::UTC).to_string()
         };
         for dates in [
@@ -544,6 +549,7 @@ mod tests {
             json!({"date_published": null, "pubDate": "Wed, 11 Feb 2026 10:00:00 GMT"}),
             json!({"published": "February 11, 2026"}),
             json!({"date": "11 de febrero de 2026"}),
+            json!({"date_published": "soon", "date": 1_770_804_000_000_i64}),
         ] {
             let mut record = json!({"id": "a", "content_text": "The bridge opens."});
             record.as_object_mut().unwrap().extend(dates.as_object().unwrap().clone());
