@@ -461,6 +461,7 @@ pub(super) fn time(value: &Value, zone: Tz) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::{TakenBack, take_back};
     use crate::os::real::HostDisk;
 
     fn tree(disk: &dyn Disk, root: &Path) -> Vec<(String, Vec<u8>)> {
@@ -555,6 +556,36 @@ mod tests {
             record.as_object_mut().unwrap().extend(dates.as_object().unwrap().clone());
             assert_eq!(day(record.clone()), "2026-02-11", "{record}");
         }
+    }
+
+    /// Imports messages as a file, each an id, a day of February 2026 and a text. Returns how many are new.
+    fn import_messages(root: &Path, name: &str, messages: &[(&str, &str, &str)]) -> u64 {
+        let file = root.join(name);
+        let disk: &dyn Disk = &HostDisk;
+        let buses = root.join("buses");
+        let target = Target { disk, root: &buses, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let rows = messages.iter().map(|(id, day, text)| {
+            let at = format!("2026-02-{day}T10:00:00Z");
+            format!("{}\n", json!({"id": id, "timestamp": at, "text": text}))
+        });
+        disk.replace(&file, rows.collect::<String>().as_bytes(), 0o640).unwrap();
+        let mut report = Report::default();
+        import_file(target, &Mapping::chat_export(), &file, &mut report).unwrap();
+        report.added
+    }
+
+    #[test]
+    fn a_text_that_was_taken_back_does_not_come_again_when_another_day_had_its_id_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pump, roof) = (("1", "11", "The pump is broken."), ("1", "12", "The roof leaks."));
+        assert_eq!(import_messages(dir.path(), "a.jsonl", &[pump]), 1);
+        assert_eq!(import_messages(dir.path(), "b.jsonl", &[roof]), 1);
+        let (disk, buses): (&dyn Disk, _) = (&HostDisk, dir.path().join("buses"));
+        let target = Target { disk, root: &buses, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let files = ["a.jsonl", "b.jsonl"].map(str::to_owned).into();
+        assert_eq!(take_back(target, &TakenBack { files, ..TakenBack::default() }).unwrap(), 2);
+        assert_eq!(import_messages(dir.path(), "b.jsonl", &[roof]), 0);
+        assert_eq!(import_messages(dir.path(), "b.jsonl", &[("1", "12", "The roof is new.")]), 1);
     }
 
     #[test]

@@ -565,7 +565,13 @@ impl<'a> Intake<'a> {
     ) -> Result<(), ImportError> {
         // The ids of messages are known when they are put in their places.
         self.days.put(report)?;
-        talk.messages = messages.into_iter().map(|(at, key)| (at, report.id_of(key))).collect();
+        for (at, key) in messages {
+            let id = report.id_of(key);
+            // A session that named a text that a person took back could not be read.
+            if !self.days.is_forgotten(at, &id, report)? {
+                talk.messages.push((at, id));
+            }
+        }
         let mut by_day: BTreeMap<Day, Vec<NewRecord>> = BTreeMap::new();
         for (day, record) in sessions::cut(talk, self.settings.gap_ms, self.target.zone) {
             let name = record.value["title_candidates"][0].as_str().unwrap_or(file).to_owned();
@@ -633,5 +639,62 @@ impl UndatedItem {
         let id = event["source"]["source_record_id"].as_str().filter(|id| !id.is_empty());
         let id = id.map_or_else(|| sha256(event["content"].to_string()).hex(), str::to_owned);
         UndatedItem { id, document: as_document(event) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::import::{TakenBack, find_taken_back, take_back};
+    use crate::os::Disk;
+    use crate::os::real::HostDisk;
+    use crate::upstream::Family;
+
+    /// A session that names a text that is gone cannot be read, and its request never ends.
+    #[test]
+    fn a_chat_that_grew_after_a_person_was_forgotten_names_what_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, root) = (dir.path().join("chat.jsonl"), dir.path().join("buses"));
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let row = |minute: u8, author: &str| {
+            let at = format!("2026-02-11T10:{minute:02}:00Z");
+            let text = format!("{author} speaks at {minute}.");
+            let row = json!({"id": minute.to_string(), "timestamp": at, "text": text,
+                "author": author, "conversation_id": "c"});
+            format!("{row}\n")
+        };
+        let take = |rows: &[String]| {
+            disk.replace(&file, rows.concat().as_bytes(), 0o640).unwrap();
+            let mut report = Report::default();
+            let gap_ms = 3_600_000;
+            let mut intake = Intake::new(target, Settings { gap_ms, ..Settings::default() });
+            let mapping = fields::Mapping::chat_export();
+            intake.take_messages(&file, &mapping, &mut report).unwrap();
+            intake.finish(&mut report).unwrap().len()
+        };
+        let words = |path: &str, member: &str| -> Vec<Value> {
+            let data = disk.read(&root.join(path)).unwrap();
+            let records = data.split(|byte| *byte == b'\n');
+            let records = records.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+            records.map(|record| record[member].clone()).collect()
+        };
+        let mut rows = vec![row(1, "Ana"), row(2, "Eve"), row(3, "Ana")];
+        assert_eq!(take(&rows), 1);
+        let authors = BTreeSet::from(["Eve".to_owned()]);
+        let mut back = TakenBack { authors, ..TakenBack::default() };
+        find_taken_back(target, &mut back).unwrap();
+        assert_eq!(take_back(target, &back).unwrap(), 2, "her message and its session");
+        rows.push(row(4, "Ana"));
+        assert_eq!(take(&rows), 1);
+        let events = words(&Family::Events.data_path("2026-02-11"), "event_id");
+        assert_eq!(events, ["1", "3", "4"]);
+        let sessions = words(&Family::Sessions.data_path("2026-02-11"), "event_ids");
+        assert_eq!(sessions, [json!(["1", "3", "4"])]);
+        // Of a chat that only she wrote nothing is left.
+        let hers = [row(2, "Eve")];
+        assert_eq!(take(&hers), 0);
     }
 }

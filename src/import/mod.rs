@@ -410,6 +410,16 @@ impl<'a> Days<'a> {
         Ok(Some(record))
     }
 
+    /// Whether a person took back the event of this time with this id.
+    fn is_forgotten(
+        &mut self,
+        at: Timestamp,
+        id: &str,
+        report: &mut Report,
+    ) -> Result<bool, ImportError> {
+        self.appender.is_forgotten(&at.day_in(self.zone).to_string(), id, report)
+    }
+
     fn finish(mut self, report: &mut Report) -> Result<(), ImportError> {
         self.put(report)?;
         self.appender.finish(report)

@@ -1,14 +1,14 @@
 //! On which other day of the bus an event of an id lies.
 //!
 //! Contract: two days share no id, so that an id finds one event. Programs count their records from 1, and anybody can
-//! send a mail with the id of another. An id that this program made of the content of a record is not looked up. For
+//! send a mail with the id of another. A text that a person took back keeps its id. An id that this program made of the content of a record is not looked up. For
 //! the others all days are read, once in an import.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use super::partition::NewRecord;
+use super::partition::{NewRecord, forgotten_ids};
 use super::{ImportError, Target, disk_error};
 use crate::contract::time::Day;
 use crate::os::Open;
@@ -52,6 +52,9 @@ impl OtherDays {
         for name in names {
             let day = name.strip_suffix(".jsonl").and_then(|day| day.parse::<Day>().ok());
             let Some(day) = day else { continue };
+            for id in forgotten_ids(target, Family::Events, &day.to_string())? {
+                self.days.entry(IdKey::of(&id)).or_insert(day);
+            }
             let path = folder.join(&name);
             let file = target.disk.open(&path, Open::Read).map_err(disk_error("open", &path))?;
             let stat = file.stat().map_err(disk_error("inspect", &path))?;

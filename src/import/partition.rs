@@ -9,9 +9,9 @@
 //! See docs/adr/0012-imports-only-append.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fmt, io};
 
 use serde_json::{Value, json};
 
@@ -109,6 +109,29 @@ impl Place {
         match named.iter().all(|one| one.is_null()) {
             true => Place::File(number_of([&event["source"]["source_uri"]])),
             false => Place::Named(number_of(named)),
+        }
+    }
+}
+
+impl Place {
+    /// Reads what `to_string` writes.
+    fn parse(text: &str) -> Option<Place> {
+        let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+        match text.split_once(' ') {
+            None => (text == "anywhere").then_some(Place::Anywhere),
+            Some(("named", digits)) => number(digits).map(Place::Named),
+            Some(("file", digits)) => number(digits).map(Place::File),
+            Some(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Named(number) => write!(f, "named {number:016x}"),
+            Place::File(number) => write!(f, "file {number:016x}"),
+            Place::Anywhere => f.write_str("anywhere"),
         }
     }
 }
@@ -235,7 +258,7 @@ impl<'a> Appender<'a> {
         }
     }
 
-    /// Whether a partition of ours has a record with this id.
+    /// Whether a partition of ours has a record with this id, or had one that a person took back.
     pub(super) fn has(
         &mut self,
         partition: &str,
@@ -244,6 +267,20 @@ impl<'a> Appender<'a> {
     ) -> Result<bool, ImportError> {
         match self.growing(partition, report) {
             Ok(growing) => Ok(growing.known.contains_key(&IdKey::of(id))),
+            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a person took the record with this id out of a partition of ours.
+    pub(super) fn is_forgotten(
+        &mut self,
+        partition: &str,
+        id: &str,
+        report: &mut Report,
+    ) -> Result<bool, ImportError> {
+        match self.growing(partition, report) {
+            Ok(growing) => Ok(growing.gone.contains_key(id)),
             Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
             Err(error) => Err(error),
         }
@@ -330,13 +367,17 @@ struct NewestContent {
     changes: u64,
 }
 
+/// Records that a person took back, by their ids: of events the numbers of their content and place. An id alone
+/// does not name a text: many programs count their records from 1.
+type Gone = BTreeMap<String, Option<(u64, Place)>>;
+
 /// One partition, as it is and as it is about to be.
 struct Growing {
     data: PathBuf,
     /// The ids that are there.
     known: HashMap<IdKey, Known>,
-    /// The ids of records that a person took back. They do not come again.
-    gone: BTreeSet<String>,
+    /// The records that a person took back, by their ids. The same text does not come again.
+    gone: Gone,
     /// The newest content of each file, by its name.
     files: BTreeMap<String, NewestContent>,
     /// Every content of every file.
@@ -355,7 +396,7 @@ impl Growing {
         Growing {
             data,
             known: HashMap::new(),
-            gone: BTreeSet::new(),
+            gone: Gone::new(),
             files: BTreeMap::new(),
             contents: HashSet::new(),
             tally: Tally::default(),
@@ -394,8 +435,14 @@ impl Growing {
             return Err(foreign());
         }
         let damaged = || ImportError::Damaged { path: path.clone() };
-        let gone = manifest["forgotten"]["ids"].as_array().into_iter().flatten();
-        growing.gone.extend(gone.filter_map(Value::as_str).map(str::to_owned));
+        growing.gone = gone_of(&manifest);
+        let known = growing.gone.iter().filter_map(|(id, numbers)| {
+            let (content, place) = (*numbers)?;
+            // No mark makes it another record.
+            let marks = Marks { private: true, local_only: true };
+            Some((IdKey::of(id), Known { marks, content, place }))
+        });
+        growing.known = known.collect();
         let covered = manifest["integrity"]["bytes"].as_u64().ok_or_else(damaged)?;
         let id = id_member(family);
         let lines = Lines::new(file.ok_or_else(damaged)?, covered);
@@ -454,7 +501,7 @@ impl Growing {
                 report.repeats(&record, "another text of its day");
             }
         }
-        let is_gone = self.gone.contains(&record.id);
+        let is_gone = self.gone.contains_key(&record.id);
         let is_new = !is_gone && !self.known.contains_key(&IdKey::of(&record.id));
         if is_new {
             self.known.insert(IdKey::of(&record.id), known);
@@ -601,7 +648,7 @@ impl Growing {
             _ => self.tally.event_manifest(target, partition, &hash, *bytes),
         };
         if !self.gone.is_empty() {
-            manifest["forgotten"] = json!({"records": self.gone.len(), "ids": self.gone});
+            manifest["forgotten"] = forgotten(&self.gone);
         }
         let manifest = to_file(&manifest).expect("a JSON value always serializes");
         let path = target.root.join(family.manifest_path(partition));
@@ -858,8 +905,7 @@ fn blank(
     let Some(manifest) = our_manifest(target, family, partition)? else { return Ok(()) };
     let (data, id) = (target.root.join(&path), id_member(family));
     let mut after = Growing::of(data.clone());
-    let known = manifest["forgotten"]["ids"].as_array().into_iter().flatten();
-    after.gone.extend(known.filter_map(Value::as_str).map(str::to_owned));
+    after.gone = gone_of(&manifest);
     let whole = hash_of(target, family, partition, &manifest)? == declared_hash(&manifest);
     let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
     let mut lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
@@ -869,10 +915,12 @@ fn blank(
         let id = record.as_ref().and_then(|record| record[id].as_str());
         // After a crash the manifest names records that are still there.
         let goes =
-            gone.contains(&at.offset) || !whole && id.is_some_and(|id| after.gone.contains(id));
+            gone.contains(&at.offset) || !whole && id.is_some_and(|id| after.gone.contains_key(id));
         if goes {
             block.extend(std::iter::repeat_n(' ', line.len()));
-            after.gone.extend(id.map(str::to_owned));
+            let known = record.as_ref().filter(|_| family == Family::Events).map(Known::of);
+            let numbers = known.map(|known| (known.content, known.place));
+            after.gone.extend(id.map(|id| (id.to_owned(), numbers)));
         } else {
             block.push_str(&String::from_utf8_lossy(line));
             record.iter().for_each(|record| after.tally.add(record));
@@ -889,6 +937,45 @@ fn blank(
     }
     after.show_manifest(target, family, partition)?;
     after.show_data(target)
+}
+
+/// What a manifest says of the records that a person took back.
+fn gone_of(manifest: &Value) -> Gone {
+    let forgotten = &manifest["forgotten"];
+    let ids = forgotten["ids"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let numbers = |id: &str| {
+        let text = &forgotten["texts"][id];
+        let content = u64::from_str_radix(text["content"].as_str()?, 16).ok()?;
+        Some((content, Place::parse(text["place"].as_str()?)?))
+    };
+    ids.map(|id| (id.to_owned(), numbers(id))).collect()
+}
+
+/// The same for a manifest.
+fn forgotten(gone: &Gone) -> Value {
+    let texts: BTreeMap<&String, Value> = gone
+        .iter()
+        .filter_map(|(id, numbers)| {
+            let (content, place) = (*numbers)?;
+            Some((id, json!({"content": format!("{content:016x}"), "place": place.to_string()})))
+        })
+        .collect();
+    let ids: Vec<&String> = gone.keys().collect();
+    let mut forgotten = json!({"records": gone.len(), "ids": ids});
+    if !texts.is_empty() {
+        forgotten["texts"] = json!(texts);
+    }
+    forgotten
+}
+
+/// The ids of the records that a person took out of a partition of ours.
+pub(super) fn forgotten_ids(
+    target: Target<'_>,
+    family: Family,
+    partition: &str,
+) -> Result<Vec<String>, ImportError> {
+    let manifest = our_manifest(target, family, partition)?;
+    Ok(manifest.map(|manifest| gone_of(&manifest).into_keys().collect()).unwrap_or_default())
 }
 
 /// The member that holds the id of a record.
@@ -1159,6 +1246,45 @@ mod tests {
                 all.iter().map(|one| &one["source"]["version_of"]).collect();
             assert_eq!(versions, [&json!(null), &json!(null), &all[1]["event_id"]]);
         }
+    }
+
+    #[test]
+    fn an_id_that_was_taken_back_keeps_out_the_same_text_and_no_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: dir.path(), zone: chrono_tz::UTC, now: Timestamp(0) };
+        let from = |file: &str| json!({"source": {"source_uri": file}});
+        let private = json!({"publish": false, "source": {"source_uri": "a.jsonl"}});
+        let forget = |file: &str| {
+            let files = BTreeSet::from([file.to_owned()]);
+            take_back(target, &TakenBack { files, ..TakenBack::default() }).unwrap()
+        };
+        assert_eq!(take(dir.path(), from("a.jsonl"), "The bridge is closed.").added, 1);
+        assert_eq!(forget("a.jsonl"), 1);
+        for (marks, text, added) in [
+            (from("a.jsonl"), "The bridge is closed.", 0),
+            (private, "The bridge is closed.", 0),
+            (from("b.jsonl"), "Bread costs more.", 1),
+            (from("b.jsonl"), "Bread costs more.", 0),
+            (from("a.jsonl"), "The bridge is open.", 1),
+            (from("a.jsonl"), "The bridge is open.", 0),
+        ] {
+            assert_eq!(take(dir.path(), marks.clone(), text).added, added, "{marks} {text}");
+        }
+        assert_eq!(forget("b.jsonl"), 1);
+        assert_eq!(take(dir.path(), from("b.jsonl"), "Bread costs more.").added, 0);
+        let ids = forgotten_ids(target, Family::Events, "2026-03-01").unwrap();
+        assert_eq!((ids.len(), records_left(dir.path())), (2, 1));
+        for place in [Place::Named(1), Place::File(u64::MAX), Place::Anywhere] {
+            assert_eq!(Place::parse(&place.to_string()), Some(place));
+        }
+    }
+
+    fn records_left(root: &Path) -> usize {
+        let disk: &dyn Disk = &HostDisk;
+        let data = disk.read(&root.join("eventbus/daily/2026-03-01.jsonl")).unwrap();
+        let lines = data.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+        lines.count()
     }
 
     #[test]
