@@ -575,6 +575,22 @@ mod tests {
     }
 
     #[test]
+    fn ids_that_count_from_one_each_day_name_the_same_messages_in_a_longer_export() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pump, roof) = (("1", "13", "The pump is broken."), ("1", "12", "The roof leaks."));
+        assert_eq!(import_messages(dir.path(), "f.jsonl", &[pump]), 1);
+        for (name, messages, added) in [
+            ("f.jsonl", &[roof, pump][..], 1),
+            ("f.jsonl", &[pump, roof], 0),
+            ("longer.jsonl", &[roof, pump], 0),
+            ("f.jsonl", &[roof], 0),
+            ("f.jsonl", &[pump], 0),
+        ] {
+            assert_eq!(import_messages(dir.path(), name, messages), added, "{name} {messages:?}");
+        }
+    }
+
+    #[test]
     fn a_text_that_was_taken_back_does_not_come_again_when_another_day_had_its_id_first() {
         let dir = tempfile::tempdir().unwrap();
         let (pump, roof) = (("1", "11", "The pump is broken."), ("1", "12", "The roof leaks."));

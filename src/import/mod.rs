@@ -381,6 +381,7 @@ impl<'a> Days<'a> {
         report: &mut Report,
     ) -> Result<Option<NewRecord>, ImportError> {
         let own = day.to_string();
+        self.keep_given_id(&own, &mut record, report)?;
         if !may_repeat(&record) || self.appender.has(&own, &record.id, report)? {
             return Ok(Some(record));
         }
@@ -390,8 +391,7 @@ impl<'a> Days<'a> {
         };
         let (key, other) = (record.key(), other.to_string());
         let likeness = self.appender.likeness(&other, &key, report)?;
-        // An item of a feed or a mail has one time: what changed is its date, or the zone of the home.
-        let is_dated = record.value["event_kind"] == "external_observation";
+        let is_dated = is_dated(&record);
         if is_dated && likeness == Likeness::Same {
             report.known += 1;
             return Ok(None);
@@ -410,6 +410,31 @@ impl<'a> Days<'a> {
         Ok(Some(record))
     }
 
+    /// A record whose id another day of its file has too got an id of its day. On the bus its day may have the id
+    /// that the record gives itself: an earlier file had this day alone. So the bus decides, as for any other id.
+    fn keep_given_id(
+        &mut self,
+        own: &str,
+        record: &mut NewRecord,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let source = &record.value["source"];
+        let given = source["source_record_id"].as_str().filter(|given| *given != record.id);
+        let given = given.filter(|_| !source[SAME_ID_AS_LINE].is_null()).map(str::to_owned);
+        let Some(given) = given else { return Ok(()) };
+        // Two items of one feed with one id on two days would count as versions of one.
+        let is_free = !is_dated(record) && !given.starts_with("evt_");
+        if !self.appender.has(own, &record.id, report)?
+            && (is_free || self.appender.has(own, &given, report)?)
+        {
+            let key = record.key();
+            record.value["event_id"] = given.as_str().into();
+            report.renamed.insert(key, given.clone());
+            record.id = given;
+        }
+        Ok(())
+    }
+
     /// Whether a person took back the event of this time with this id.
     fn is_forgotten(
         &mut self,
@@ -424,6 +449,12 @@ impl<'a> Days<'a> {
         self.put(report)?;
         self.appender.finish(report)
     }
+}
+
+/// Whether a record has one time, as an item of a feed or a mail: what changed is its date, or the zone of the
+/// home.
+fn is_dated(record: &NewRecord) -> bool {
+    record.value["event_kind"] == "external_observation"
 }
 
 /// Puts the events of one file on their days. `each` hands them over, under the name of the file.
