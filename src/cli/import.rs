@@ -7,10 +7,12 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::held_home::{importing, is_home};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::source_files::{name_for_home, name_not_read};
 use crate::config::Config;
+use crate::home::Home;
 use crate::import::collect::{NamedFile, known_kind};
 use crate::import::intake::{Intake, Settings};
 use crate::import::kind::FileKind;
@@ -112,6 +114,9 @@ impl ImportArgs {
         };
         let mut report = Report::default();
         let stop = listen(context, "the file under way ends first", || ())?;
+        // A folder that is no home yet is not made one by a command that may find nothing.
+        let home = is_home(context)?.then(|| Home::new(&context.home, &config));
+        let _importing = home.map(|home| importing(context, &home)).transpose()?;
         let outcome = match &self.what {
             ImportKind::ChatExport { path } => chats(context, &config, target, path, &mut report),
             ImportKind::RssJson { path } => {
@@ -351,6 +356,33 @@ fn show(context: &Context, report: &Report) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::ui::Ui;
+    use crate::os::Machine;
+    use crate::service::StopSignal;
+
+    #[test]
+    fn an_import_waits_for_other_imports_into_the_same_home() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("f.jsonl");
+        let row = r#"{"id": "1", "timestamp": "2026-02-11T10:00:00Z", "text": "The pump."}"#;
+        std::fs::write(&file, row).unwrap();
+        let context = Context {
+            ui: Ui { json: false, quiet: true },
+            home: dir.path().to_owned(),
+            home_given: true,
+            config_file: None,
+            machine: Machine::real(),
+            stop: StopSignal::default(),
+        };
+        let import =
+            || ImportArgs { what: ImportKind::ChatExport { path: file.clone() } }.run(&context);
+        assert_eq!(import().unwrap(), Exit::Done);
+        // The lock cannot be taken: then nothing is imported.
+        let run = dir.path().join("run");
+        std::fs::create_dir_all(run.join("import.lock")).unwrap();
+        let error = import().unwrap_err().in_short();
+        assert!(error.contains("cannot lock the home for an import"), "{error}");
+    }
 
     #[test]
     fn partitions_get_plain_names() {
