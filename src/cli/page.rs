@@ -24,7 +24,7 @@ use crate::export::Committed;
 use crate::home::Home;
 use crate::import::collect::collect;
 use crate::log::Reader;
-use crate::os::Disk;
+use crate::os::{Disk, Open};
 use crate::service::{ShowPage, Watch};
 use crate::web::{self, Actions, Given, Login, Shown, Tally};
 
@@ -137,8 +137,8 @@ impl Page {
         self.shown.tally.observe(events);
     }
 
-    /// Counts events for it. No event is committed before the observer starts, so no event is
-    /// counted twice or missed.
+    /// What counts the events of this host. It starts before the first event is committed, so no event is counted
+    /// twice or missed.
     pub(super) fn observer(&self) -> Watch {
         let tally = Arc::clone(&self.shown.tally);
         Box::new(move |events, _| tally.observe(events))
@@ -196,13 +196,17 @@ fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBu
     for number in 1..SAME_NAME_MAX {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{number}{extension}"));
-        match disk.read_if_present(&path)? {
-            Some(bytes) if bytes == given.bytes => return Ok(path),
-            Some(_) => {}
-            None => {
-                disk.replace(&path, &given.bytes, 0o640)?;
-                return Ok(path);
+        // Two pages may give a text of one name at the same time: the name is taken before the text is written.
+        match disk.open(&path, Open::CreateNew(0o640)) {
+            Ok(_) => {
+                let written = disk.replace(&path, &given.bytes, 0o640);
+                // The first error counts.
+                let _ = written.as_ref().inspect_err(|_| drop(disk.remove_file(&path)));
+                return written.map(|()| path);
             }
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) if disk.read(&path)? == given.bytes => return Ok(path),
+            Err(_) => {}
         }
     }
     Err(std::io::Error::other(format!("too many texts are named {name}")))
@@ -241,6 +245,24 @@ mod tests {
             assert_eq!(plain_name(name), plain, "{name:?}");
         }
         assert!(plain_name(&format!("{}.pdf", "é".repeat(500))).ends_with("é.pdf"));
+    }
+
+    #[test]
+    fn texts_that_come_at_the_same_time_under_one_name_are_all_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let give = |number: usize| {
+            let bytes = format!("text {number}").into_bytes();
+            let given = Given { name: "roof.md".to_owned(), bytes, project: None, flow: None };
+            keep(&HostDisk, dir.path(), &given).unwrap()
+        };
+        let paths: Vec<PathBuf> = std::thread::scope(|scope| {
+            let give = &give;
+            let all: Vec<_> = (0..16).map(|number| scope.spawn(move || give(number))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        for (number, path) in paths.iter().enumerate() {
+            assert_eq!(std::fs::read_to_string(path).unwrap(), format!("text {number}"));
+        }
     }
 
     #[test]
