@@ -99,17 +99,19 @@ fn of_text(text: &str, zone: Tz) -> Option<Moment> {
         } else {
             text.to_owned()
         };
-        LOCAL
-            .iter()
-            .find_map(|form| NaiveDateTime::parse_from_str(&text, form).ok())
-            .map(Moment::Local)
+        let read = |form: &str| NaiveDateTime::parse_from_str(&text, form).ok();
+        let halved = |form: &&str| read(&format!("{} %p", form.replace("%H", "%I")));
+        let whole = LOCAL.iter().find_map(|form| read(form));
+        whole.or_else(|| LOCAL.iter().find_map(halved)).map(Moment::Local)
     };
     let mail = || DateTime::parse_from_rfc2822(text).ok().map(Moment::At);
     // A zone such as `CET` has several meanings: the clock time is known, its offset is not.
     let named = || {
         let (clock, zone) = text.rsplit_once(' ')?;
         let is_name = (2..=5).contains(&zone.len()) && zone.bytes().all(|b| b.is_ascii_uppercase());
-        is_name.then(|| local(clock)).flatten()
+        // The half of a day is no zone.
+        let is_zone = is_name && !matches!(zone, "AM" | "PM");
+        is_zone.then(|| local(clock)).flatten()
     };
     let day = || {
         let (day, rest) = text.split_at_checked(10)?;
@@ -215,6 +217,11 @@ mod tests {
             (json!("Wed, 11 Feb 2026 00:30:00 GMT"), Some("2026-02-11T00:30:00+00:00")),
             (json!("2026-02-11 00:30:00 JST"), Some("2026-02-11")),
             (json!("Wed, 11 Feb 2026 10:00:00 CET"), Some("2026-02-11T10:00:00")),
+            (json!("9 Feb 2026 10:30 PM"), Some("2026-02-09T22:30:00")),
+            (json!("9 Feb 2026 12:30 AM"), Some("2026-02-09T00:30:00")),
+            (json!("Mon, 9 Feb 2026 12:30:05 pm"), Some("2026-02-09T12:30:05")),
+            (json!("2026-02-09 10:30 PM"), Some("2026-02-09T22:30:00")),
+            (json!("9 Feb 2026 13:30 PM"), None),
             (json!("2026"), None),
             (json!(7), None),
             (json!("soon"), None),
