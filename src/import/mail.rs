@@ -372,7 +372,8 @@ impl Event<'_> {
             note_time(&mut value, at, Some(&written));
             return (at, NewRecord { order: at.0, id, value });
         }
-        let written = self.mail.date.as_deref().map(Value::from);
+        // A date before 1970 is no time of an event.
+        let written = date_of(self.mail, self.zone).and(self.mail.date.as_deref()).map(Value::from);
         match written.as_ref().and_then(|written| Moment::read(written, self.zone)) {
             Some(Moment::At(_)) => {}
             Some(Moment::Local(_) | Moment::Day(_)) => {
@@ -476,6 +477,7 @@ mod tests {
             "Mon, 9 Feb 2026 05:00:00 -0500 (COT)",
             "Mon, 9 Feb 2026 05:00:00 EST",
             "2026-02-09T10:00:00Z",
+            "Mon, 9 Feb 2026 11:00:00 +0100 CET",
         ] {
             let (at, timestamp, precision, day) = event(date);
             let time = chrono::DateTime::parse_from_rfc3339(&timestamp.unwrap()).unwrap();
@@ -487,6 +489,23 @@ mod tests {
         }
         let noon = 1_770_638_400_000;
         assert_eq!(event("2026-02-09"), (noon, None, None, some("2026-02-09")));
+    }
+
+    #[test]
+    fn a_date_before_1970_is_no_time_of_a_mail() {
+        let text = "Message-ID: <1@x>\r\nDate: Wed, 31 Dec 1969 23:59:59 +0000\r\n\r\nWe meet.\r\n";
+        let separator = Some(b"From a@x Mon Feb  9 10:00:00 2026".to_vec());
+        let message = Message { separator, bytes: text.into(), too_large: false };
+        let found = found_in(&Readers::default(), "a.mbox", &message, chrono_tz::UTC);
+        let (at, record) = found.into_iter().next().unwrap().unwrap();
+        assert_eq!((at.0, &record.value["timestamp"]), (1_770_631_200_000, &Value::Null));
+        let inner = format!("Message-ID: <2@x>\r\n{text}");
+        let found = records_of(&[("Content-Type: message/rfc822", &inner)]);
+        let (_, record) = found.into_iter().next().unwrap().unwrap();
+        assert_eq!(
+            (&record.value["timestamp"], &record.value["ts_precision"]),
+            (&Value::Null, &json!(TimePrecision::UNKNOWN.1))
+        );
     }
 
     /// What is found in a mail of parts.

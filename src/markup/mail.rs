@@ -150,7 +150,15 @@ fn date_of(message: &Message<'_>) -> Option<String> {
     let read = message.date().filter(|date| date.is_valid() && !is_iso);
     let Some(date) = read else { return (!written.is_empty()).then_some(written) };
     let last = words.last().copied().unwrap_or_default();
-    if last.contains(['+', '-']) || ZONES.contains(&last.to_ascii_uppercase().as_str()) {
+    // The name of the zone may stand behind its offset: `+0100 CET`.
+    let is_offset = |word: &&str| {
+        let digits = word.strip_prefix(['+', '-']);
+        digits.is_some_and(|digits| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))
+    };
+    if last.contains(['+', '-'])
+        || words.iter().any(is_offset)
+        || ZONES.contains(&last.to_ascii_uppercase().as_str())
+    {
         return Some(date.to_rfc3339());
     }
     let (year, month, day) = (date.year, date.month, date.day);
