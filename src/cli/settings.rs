@@ -10,12 +10,12 @@ use super::failure::{Exit, Failure};
 use crate::config::{Config, ConfigError, Origin};
 use crate::registry::{FlowDirectory, Registry, SharedFlows};
 
-/// Reads the configuration that is in force for a home.
 /// Whether the log of the home is shared with other hosts.
 pub(super) fn is_shared(context: &Context) -> bool {
     load_config(context).is_ok_and(|config| config.cluster.is_some())
 }
 
+/// Reads the configuration that is in force for a home.
 pub(crate) fn load_config(context: &Context) -> Result<Config, Failure> {
     let named = context.config_file.clone();
     let path = named.clone().unwrap_or_else(|| context.home.join("summarizer.toml"));

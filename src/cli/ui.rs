@@ -272,7 +272,6 @@ impl Write for LogLines {
     }
 }
 
-/// The columns of the terminal on standard output. A pipe gets whole cells.
 /// The help on standard output. Usage lines and examples are not wrapped before.
 pub(super) fn say_to_stdout(text: &str) {
     let text = match columns_of_stdout() {
@@ -284,6 +283,7 @@ pub(super) fn say_to_stdout(text: &str) {
     end_if_reader_is_gone(written);
 }
 
+/// The columns of the terminal on standard output. A pipe gets whole cells.
 fn columns_of_stdout() -> Option<usize> {
     let (width, _) = terminal_size::terminal_size()?;
     io::stdout().is_terminal().then_some(usize::from(width.0))

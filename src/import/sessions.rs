@@ -2,8 +2,9 @@
 //!
 //! Contract: a session lies within two days, because readers look for its messages on its own day and
 //! the days beside it. The id depends on the messages and their times, so a conversation that continues
-//! later makes another session, and the same messages make the same one. Of several sessions of one conversation
-//! each has its day behind the title, with its time where the day has another one, and the title alone as a label.
+//! later makes another session, and the same messages make the same one. Of several sessions that are cut from one
+//! conversation at the same time each has its day behind the title, with its time where the day has another one, and the
+//! title alone as a label. A session that is on the bus keeps the name that it has there.
 
 use chrono_tz::Tz;
 use serde_json::json;
