@@ -12,6 +12,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::{HeldHome, make_home};
 use super::home_key::store_options;
 use super::identity::random_bytes;
+use super::interrupt::{listen, stopped};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
 use super::{Context, ui};
@@ -28,6 +29,7 @@ use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, Store};
 use crate::sequencer::follower::Follower;
+use crate::service::StopSignal;
 
 /// How long a hand-over may take beside the grace period of attempts.
 const HAND_OVER: Duration = Duration::from_secs(30);
@@ -63,7 +65,7 @@ enum Action {
     /// Ask the leader to hand over to a host, and wait until that host leads
     ///
     /// The leader ends in order, as at a stop, and then follows. The command exits with 4 when the host does not
-    /// lead in time, and withdraws its request.
+    /// lead in time, and withdraws its request. It also withdraws it when it is interrupted or fails.
     Promote {
         /// The host [default: this one]
         host: Option<String>,
@@ -455,23 +457,48 @@ fn promote(context: &Context, access: &Access, host: &str) -> Result<Exit, Failu
         return Ok(promoted(context, access, host, before.as_deref()));
     }
     may_lead(access, &standing, host)?;
-    cluster.list().name_successor(Some(host)).map_err(failed)?;
     let grace = Duration::from_millis(load_config(context)?.shutdown_grace_ms.unsigned_abs());
+    let stop = listen(context, "the request is withdrawn", || ())?;
+    let named = cluster.list().name_successor(Some(host)).map_err(failed);
+    let leads = named.and_then(|()| leads_within(grace, access, &mut cluster, host, &stop));
+    if let Err(failure) = leads {
+        // Whatever went wrong, the host must not take the lead later, when nobody waits for it.
+        if let Err(error) = cluster.list().name_successor(None) {
+            let why = shared_failed(access, &error).in_short();
+            context.ui.complain(format!("{host} may still take the lead: {why}"));
+        }
+        return Err(failure);
+    }
+    Ok(promoted(context, access, host, before.as_deref()))
+}
+
+/// Waits until the host that was named leads.
+fn leads_within(
+    grace: Duration,
+    access: &Access,
+    cluster: &mut Cluster,
+    host: &str,
+    stop: &StopSignal,
+) -> Result<(), Failure> {
     let until = Instant::now() + grace + HAND_OVER;
     loop {
         std::thread::sleep(LOOK_AGAIN);
         let standing = match cluster.standing() {
             Ok(standing) => standing,
-            Err(SharedError::Unclear(_)) if Instant::now() < until => continue,
-            Err(error) => return Err(failed(error)),
+            Err(SharedError::Unclear(_)) if Instant::now() < until && !stop.is_raised() => continue,
+            Err(error) => return Err(shared_failed(access, &error)),
         };
         if standing.leads() == Some(host) {
-            return Ok(promoted(context, access, host, before.as_deref()));
+            return Ok(());
+        }
+        let now = standing.leads().map_or("nobody leads".to_owned(), |one| format!("{one} leads"));
+        if stop.is_raised() {
+            return Err(stopped(
+                format!("{host} does not lead; {now}"),
+                "run the same command again",
+            ));
         }
         if Instant::now() >= until {
-            cluster.list().name_successor(None).map_err(failed)?;
-            let now =
-                standing.leads().map_or("nobody leads".to_owned(), |one| format!("{one} leads"));
             let what =
                 format!("{host} does not lead after {} s; {now}", (grace + HAND_OVER).as_secs());
             return Err(Failure::new(Exit::Busy, what).hint(format!(
