@@ -48,6 +48,7 @@ use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
 use crate::export::Committed;
+use crate::os::jail::THIS_PROGRAM;
 use crate::projections::exporters;
 use crate::projections::projection::Projection;
 use crate::projections::projector::{Projector, ProjectorError};
@@ -126,14 +127,15 @@ fn start_anew() -> Failure {
             .because(error)
             .hint("start it again; it follows then")
     };
-    match std::env::current_exe() {
-        Ok(program) => {
-            let error =
-                std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
-            failed(&error)
-        }
-        Err(error) => failed(&error),
+    // An update may have replaced the file; the kernel still has the program that runs.
+    let program = std::env::current_exe().ok().filter(|program| program.exists());
+    let program = program.unwrap_or_else(|| THIS_PROGRAM.into());
+    let mut args = std::env::args_os();
+    let mut command = std::process::Command::new(program);
+    if let Some(name) = args.next() {
+        command.arg0(name);
     }
+    failed(&command.args(args).exec())
 }
 
 /// A home that follows.

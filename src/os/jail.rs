@@ -33,7 +33,7 @@ pub(crate) const NOT_STARTED: u8 = 126;
 /// First argument of the helper. It is no command that a person can use.
 const HELPER: &str = "__jail";
 /// This program, also when its file was replaced or removed since it started.
-pub(super) const THIS_PROGRAM: &str = "/proc/self/exe";
+pub(crate) const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The newest Landlock interface that is used; older kernels enforce the part they know.
 const LANDLOCK: ABI = ABI::V6;
 /// Most bytes of one file that a jailed program may write.
