@@ -31,7 +31,9 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 #: The first day that every archive format can hold.
 EPOCH = 315_532_800
-LICENCE_NAMES = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|UNLICENSE)", re.I)
+LICENCE_NAMES = re.compile(r"(LICEN[CS]ES?|COPYING|NOTICE|UNLICENSE)\b(?!.*\.(rs|c|h|py|js|json|toml|ya?ml|html)$)", re.I)
+#: Folders of a package whose files are not compiled.
+NOT_COMPILED = re.compile(r"(\.|tests?|test[_-]|bench|example|fuzz|resources)", re.I)
 SHELLS = {"bash": "summarizer.bash", "zsh": "_summarizer", "fish": "summarizer.fish"}
 
 
@@ -124,6 +126,15 @@ def bill_of_materials(packages: list[dict[str, Any]], name: str, program: bytes)
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
+def licence_files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The licences of a package, and those of code of others that it carries in folders of its own."""
+    found = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if not NOT_COMPILED.match(one)]
+        found += [pathlib.Path(where) / one for one in files if LICENCE_NAMES.match(one)]
+    return sorted(found)
+
+
 def licences(packages: list[dict[str, Any]], name: str) -> bytes:
     """Every package with its licence, then each licence text once with the packages it belongs to."""
     rows, without = [], []
@@ -134,11 +145,12 @@ def licences(packages: list[dict[str, Any]], name: str) -> bytes:
         label = f"{package['name']} {package['version']}"
         rows.append(f"{label}: {expression(package)}")
         folder = pathlib.Path(package["manifest_path"]).parent
-        found = sorted(path for path in folder.iterdir() if path.is_file() and LICENCE_NAMES.match(path.name))
+        found = licence_files(folder)
         for path in found:
             text = path.read_text(encoding="utf-8", errors="replace").replace("\r\n", "\n").strip()
-            texts.setdefault(text, []).append(label)
-        if not found:
+            inner = path.parent.relative_to(folder).as_posix()
+            texts.setdefault(text, []).append(label if inner == "." else f"{label}, its folder {inner}")
+        if all(path.parent != folder for path in found):
             without.append(label)
     out = ["This program contains the packages below.", "", *rows, ""]
     if without:
@@ -220,6 +232,8 @@ def main() -> None:
         sums += f"{hashlib.sha256(content).hexdigest()}  {file}\n"
         print(f"{options.out / file}  {len(content)} bytes")
     (options.out / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    if not own["repository"]:
+        print("Cargo.toml names no `repository`, so `cargo binstall` cannot find this archive.", file=sys.stderr)
     print(f"{options.out / 'SHA256SUMS'}  {len(packages) - 1} packages in the bill of materials")
 
 

@@ -1,4 +1,4 @@
-//! `summarizer`: a summarizer service for one host.
+//! `summarizer`: summaries that can be checked.
 //!
 //! Other repositories append requests to a queue file; the service answers with summaries whose
 //! every byte can be traced, verified and reproduced from a durable log.

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -65,7 +66,9 @@ fn a_release_has_checksums_licences_a_bill_of_materials_and_the_same_bytes_twice
 
     let archive = files.keys().find(|name| name.ends_with(".tar.gz")).unwrap();
     run(Command::new("tar").arg("xzf").arg(first.join(archive)).current_dir(dir.path()));
-    let unpacked = dir.path().join(archive.strip_suffix(".tar.gz").unwrap());
+    let folder = archive.strip_suffix(".tar.gz").unwrap();
+    let unpacked = dir.path().join(folder);
+    assert_binstall_finds(archive, folder);
     let text = |name: &str| fs::read_to_string(unpacked.join(name)).unwrap();
     assert_eq!(text("man/summarizer.1"), "prints man\n");
     assert_eq!(text("LICENSE-MIT"), fs::read_to_string(root().join("LICENSE-MIT")).unwrap());
@@ -86,12 +89,138 @@ fn a_release_has_checksums_licences_a_bill_of_materials_and_the_same_bytes_twice
         );
         names.insert(name);
     }
+    // C code in folders of a package has licences of its own.
+    for carried in ["mimalloc", "zstd", "fiat"] {
+        let folder = |line: &str| line.contains(", its folder ") && line.contains(carried);
+        assert!(licences.lines().any(folder), "the licence of {carried} is missing");
+    }
     for shipped in ["redb", "serde", "ureq", "minijinja"] {
         assert!(names.contains(shipped), "{shipped} is missing");
     }
     for tests_only in ["criterion", "proptest", "rusqlite", "summarizer"] {
         assert!(!names.contains(tests_only), "{tests_only} is not in the program");
     }
+}
+
+fn manifest() -> toml::Table {
+    fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap()
+}
+
+/// `cargo binstall` computes the names of the archive and of the program in it from its settings in Cargo.toml.
+fn assert_binstall_finds(archive: &str, folder: &str) {
+    let manifest = manifest();
+    let package = &manifest["package"];
+    let (name, version) = (package["name"].as_str().unwrap(), package["version"].as_str().unwrap());
+    let target = folder.strip_prefix(&format!("{name}-{version}-")).unwrap();
+    let filled = |key: &str| {
+        let mut text = package["metadata"]["binstall"][key].as_str().unwrap().to_owned();
+        let values = [("name", name), ("version", version), ("target", target), ("bin", name)];
+        for (placeholder, value) in values.into_iter().chain([("binary-ext", ""), ("repo", "")]) {
+            text = text.replace(&format!("{{ {placeholder} }}"), value);
+        }
+        assert!(!text.contains('{'), "{key} has an unknown placeholder: {text}");
+        text
+    };
+    assert_eq!(filled("pkg-url"), format!("/releases/download/v{version}/{archive}"));
+    assert_eq!(filled("pkg-fmt"), "tgz");
+    assert_eq!(filled("bin-dir"), format!("{folder}/{name}"));
+}
+
+#[test]
+fn every_file_of_the_debian_package_is_there() {
+    let manifest = manifest();
+    let deb = &manifest["package"]["metadata"]["deb"];
+    let program = format!("target/release/{}", manifest["bin"][0]["name"].as_str().unwrap());
+    let assets = deb["assets"].as_array().unwrap();
+    let mut files: Vec<&str> = assets.iter().map(|asset| asset[0].as_str().unwrap()).collect();
+    files.push(deb["license-file"][0].as_str().unwrap());
+    assert!(files.contains(&program.as_str()), "the package lacks the program");
+    for file in files.into_iter().filter(|file| *file != program) {
+        assert!(root().join(file).is_file(), "{file} does not exist");
+    }
+}
+
+/// The instructions of the Containerfile: a line that ends with a backslash goes on.
+fn instructions() -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join("Containerfile")).unwrap().replace("\\\n", " ");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    lines
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(word, rest)| {
+            (word.to_owned(), rest.split_whitespace().collect::<Vec<_>>().join(" "))
+        })
+        .collect()
+}
+
+fn of<'a>(instructions: &'a [(String, String)], word: &'a str) -> Vec<&'a str> {
+    let found = instructions.iter().filter(|(own, _)| own == word);
+    found.map(|(_, rest)| rest.as_str()).collect()
+}
+
+/// No container engine runs here. So this test does with folders what the file tells an engine to do.
+#[test]
+fn the_container_file_copies_what_cargo_needs_and_starts_a_home() {
+    let file = instructions();
+    let source = tempfile::tempdir().unwrap();
+    for copy in of(&file, "COPY").into_iter().filter(|copy| !copy.starts_with("--from")) {
+        let (sources, target) = copy.rsplit_once(' ').unwrap();
+        for one in sources.split(' ') {
+            let mut copying = Command::new("cp");
+            run(copying.arg("-r").arg(root().join(one)).arg(source.path().join(target)));
+        }
+    }
+    let mut metadata = Command::new(env!("CARGO"));
+    metadata.args(["metadata", "--locked", "--offline", "--format-version", "1", "--no-deps"]);
+    let metadata: Value = serde_json::from_str(&run(metadata.current_dir(source.path()))).unwrap();
+    let targets = metadata["packages"][0]["targets"].as_array().unwrap();
+    for target in targets {
+        let path = Path::new(target["src_path"].as_str().unwrap());
+        assert!(path.is_file(), "the image lacks {}", path.display());
+    }
+    for needed in ["src", "registry", "schemas", "build.rs"] {
+        assert!(source.path().join(needed).exists(), "the image lacks {needed}");
+    }
+
+    let build = of(&file, "RUN").concat();
+    let word_after = |option: &str| {
+        build.split_once(&format!("{option} ")).unwrap().1.split(' ').next().unwrap().to_owned()
+    };
+    let (profile, program) = (word_after("--profile"), word_after("--bin"));
+    assert!(manifest()["profile"].get(&profile).is_some(), "Cargo.toml has no profile {profile}");
+    let built = format!("target/{profile}/{program}");
+    assert!(build.contains(&format!("strip --strip-all {built}")), "{build}");
+    let entry: Vec<String> = serde_json::from_str(of(&file, "ENTRYPOINT")[0]).unwrap();
+    let workdir = of(&file, "WORKDIR")[0];
+    let installed = format!("--from=build {workdir}/{built} {}", entry[0]);
+    assert!(of(&file, "COPY").contains(&installed.as_str()), "the entry point is not the program");
+
+    // The image has no shell and no variables but those of the file. Its home is empty at first.
+    let (variable, home) = of(&file, "ENV")[0].split_once('=').unwrap();
+    assert!(of(&file, "COPY").iter().any(|copy| copy.ends_with(home)), "nobody may write {home}");
+    let volume = tempfile::tempdir().unwrap();
+    let in_image = |arguments: &[String]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env(variable, volume.path()).current_dir(volume.path());
+        command.args(arguments);
+        command
+    };
+    run(&mut in_image(&["init".to_owned()]));
+    let serve: Vec<String> = serde_json::from_str(of(&file, "CMD")[0]).unwrap();
+    let mut service = in_image(&serve).stderr(Stdio::null()).spawn().unwrap();
+    let status = || in_image(&["status".to_owned(), "--json".to_owned()]).output().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let serving = || {
+        let status = serde_json::from_slice::<Value>(&status().stdout).unwrap_or_default();
+        status["session"]["command"] == "serve"
+    };
+    while !serving() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let last = status();
+    let signal = of(&file, "STOPSIGNAL")[0];
+    let signal: nix::sys::signal::Signal = signal.parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(service.id().cast_signed()), signal).unwrap();
+    assert!(service.wait().unwrap().success(), "the service did not end in order: {last:?}");
 }
 
 /// Targets of `include_str!` in a file, relative to the repository.
