@@ -1890,6 +1890,42 @@ const NAMED: [(&str, &str); 4] = [
     ),
 ];
 
+/// The name of a saved page is that of its `<title>`, because a browser makes up the name of the file.
+#[test]
+fn a_page_is_called_by_its_title() {
+    let page = "<html><head><title>Pumps for cellars | Ardo</title></head><body><article>\
+                <h1>Pumps</h1><p>A pump for a cellar moves 200 litres a minute. Please check the \
+                valve every year.</p></article></body></html>";
+    let bare =
+        "<html><body><p>The gate is painted green. Please lock it at night.</p></body></html>";
+    let person = person_with(&[("mine/web/4711_print.html", page), ("mine/web/gate.htm", bare)]);
+    person.run(0, &home(&["add", "--init", "mine", "--flow", "task"]));
+    person.run(0, &home(&["add", "mine"]));
+    person.run(0, &home(&["digest", "build"]));
+    let title = "Pumps for cellars | Ardo";
+    for args in [
+        &["read"][..],
+        &["search", "litres"],
+        &["task", "list"],
+        &["digest", "show"],
+        &["digest", "show", "tasks.open"],
+        &["requests"],
+        &["trace", "4711_print.html"],
+    ] {
+        let told = person.run(0, &home(args)).out;
+        assert!(told.contains(title) && !told.contains("4711"), "{args:?}\n{told}");
+    }
+    // Title and file find it, and a page without a title has the name of its file.
+    for word in [title, "4711_print.html", "web/4711_print.html", "4711_print"] {
+        let found = person.json(0, &home(&["read", word]));
+        assert!(sources_of(&found).iter().all(|name| name == title) && !found.is_empty(), "{word}");
+        says(&person.run(0, &home(&["explain", word])).out, &[title]);
+        says(&person.run(0, &home(&["trace", word])).out, &[title]);
+    }
+    says(&person.run(0, &home(&["read"])).out, &["mine/web/gate.htm"]);
+    says(&person.run(0, &home(&["forget", "--dry-run", "4711_print.html"])).out, &[title]);
+}
+
 /// `read`, memos and the list of tasks call a source by the same name, and a time tells sessions of one chat apart.
 #[test]
 fn a_source_has_one_name_everywhere() {

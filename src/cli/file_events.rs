@@ -45,14 +45,24 @@ pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String
     ids
 }
 
-/// The ids of the events of a file, and of its mails and feed items without a date, by its name in the home or the
-/// end of it. A word that is no name of a file has none. What cannot be read has no items here.
+/// The ids of the events of a file, and of what else people know by a title and not by its file, by its name in the
+/// home or the end of it. A word that is no name of a file has none. What cannot be read has no items here.
 pub(super) fn items_of_file(context: &Context, word: &str) -> BTreeSet<String> {
-    let mut ids = BTreeSet::new();
     let word = word.trim_start_matches("./");
     if !word.contains(['.', '/']) {
-        return ids;
+        return BTreeSet::new();
     }
+    items_of(context, word, |file| file)
+}
+
+/// As [`items_of_file`], by a name without what stands behind its last dot.
+pub(super) fn items_of_stem(context: &Context, word: &str) -> BTreeSet<String> {
+    items_of(context, word, |file| file.rsplit_once('.').map_or(file, |(stem, _)| stem))
+}
+
+/// The items of the files whose name, as `named` takes it, is or ends with a word.
+fn items_of(context: &Context, word: &str, named: fn(&str) -> &str) -> BTreeSet<String> {
+    let mut ids = BTreeSet::new();
     // As JSON writes it, without what may stand behind it.
     let end = Value::from(word).to_string();
     let end = memmem::Finder::new(&end.as_bytes()[1..end.len() - 1]);
@@ -66,7 +76,7 @@ pub(super) fn items_of_file(context: &Context, word: &str) -> BTreeSet<String> {
             let kind = record["source"]["source_type"].as_str().unwrap_or_default();
             let has_name = family == Family::Events || is_known_by_title(kind);
             let file = file_of_item(record["source"]["source_uri"].as_str().unwrap_or_default());
-            let before = file.strip_suffix(word);
+            let before = named(file).strip_suffix(word);
             if has_name && before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
                 ids.extend(record[id].as_str().map(str::to_owned));
             }

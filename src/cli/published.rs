@@ -10,7 +10,7 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, items_of_file, may_hold_items};
+use super::file_events::{chunks_of_title, items_of_file, items_of_stem, may_hold_items};
 use super::held_home::no_home;
 use super::plain::{shows, squeezed};
 use super::prose::plain_line;
@@ -558,6 +558,9 @@ pub(super) fn named_or_in_file(
     let mut records = items_of_file(context, word);
     if found.is_empty() && records.is_empty() {
         records = chunks_of_title(context, word);
+    }
+    if found.is_empty() && records.is_empty() {
+        records = items_of_stem(context, word);
     }
     if !records.is_empty() {
         let known: BTreeSet<String> = found.iter().map(|one| one.id().to_owned()).collect();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, items_of_file, may_hold_items};
+use super::file_events::{chunks_of_title, items_of_file, items_of_stem, may_hold_items};
 use super::settings::load_config;
 use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
@@ -65,6 +65,9 @@ impl TraceArgs {
             let mut records = items_of_file(context, &called);
             if found.is_empty() && records.is_empty() {
                 records = chunks_of_title(context, &called);
+            }
+            if found.is_empty() && records.is_empty() {
+                records = items_of_stem(context, &called);
             }
             if !records.is_empty() {
                 found = self.summaries(context, &root, &called, &records).map_err(failed)?;

@@ -59,7 +59,8 @@ pub(crate) const FEED_ITEM: &str = "feed_item";
 
 /// Whether people know a document of this kind by its title, and not by the name of its file.
 pub(crate) fn is_known_by_title(kind: &str) -> bool {
-    matches!(kind, MAIL | FEED_ITEM)
+    // A browser makes the name of a saved page from its address, or makes up one.
+    matches!(kind, MAIL | FEED_ITEM | "html" | "htm" | "xhtml")
 }
 
 pub(crate) fn extension_of(name: &str) -> String {
