@@ -363,6 +363,36 @@ fn data_that_a_rule_calls_private_is_never_published() {
 }
 
 #[test]
+fn no_record_of_the_service_names_what_is_private() {
+    let setup = PrivacySetup::new("private = [\"folder:clients*\"]");
+    let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n");
+    setup.configure("private = [\"folder:clients*\"]", &here);
+    let ack = setup.done("one", FREE, &["clients/acme/offer.md"], json!({}));
+    assert_eq!(setup.item(&ack)["meta"]["publish"], false);
+    setup.done("two", FREE, &["notes/garden.md"], json!({}));
+    // What cannot be read may be private too.
+    setup.write("buses/other/clients/acme/plan.zip", "PK");
+    setup.done("three", FREE, &["clients/acme/plan.zip"], json!({}));
+    setup.home.ok(&["digest", "build"]);
+    let summary = ack["summary"]["summary_id"].as_str().unwrap();
+    for folder in
+        ["buses/artifacts", "buses/run_records", "run/snapshots", "buses/digests", "buses/index"]
+    {
+        let folder = setup.home.path(folder);
+        assert!(folder.is_dir(), "{}", folder.display());
+        for name in ["clients/acme", "offer.md", "plan.zip", MARK, summary] {
+            assert!(!holds(&folder, name), "{} names {name}", folder.display());
+        }
+    }
+    // They are counted.
+    let snapshots = setup.home.path("run/snapshots");
+    assert!(holds(&snapshots, "- 1 of private sources, which are not named"));
+    assert!(holds(&snapshots, "garden.md"), "what is not private is named");
+    assert!(holds(&setup.home.path("buses/artifacts"), "other: 1 file"));
+    setup.home.ok(&["verify"]);
+}
+
+#[test]
 fn a_summary_becomes_private_with_a_rule_and_its_request() {
     let setup = PrivacySetup::new("");
     let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n");

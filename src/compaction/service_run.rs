@@ -1,6 +1,8 @@
 //! The service's session as an agent run. Committed facts become `run_event.v1` events. Each
 //! attempt at a request is a step: input resolved = PLAN_DONE, model answered = ACT_DONE, output
 //! recorded = OBSERVE_DONE. A produced summary is a claim with pointers to the spans it rests on.
+//! Only a summary that is not private is named, and what was read for it; every other attempt is only
+//! counted.
 //!
 //! Contract: a pure function of facts in commit order. Equal facts give equal events, segments and
 //! snapshots. An attempt is written as one block when it ends, so steps never interleave, however
@@ -85,6 +87,10 @@ pub enum Fact {
         what: SharedText,
         sources: u64,
         pointers: Vec<CitedSpan>,
+    },
+    /// The attempt ended with a recorded summary that is private.
+    ProducedUnnamed {
+        request_id: SharedText,
     },
     /// The attempt ended without a summary, as it should.
     Skipped {
@@ -198,6 +204,14 @@ struct OpenSegment {
     last_at: Timestamp,
 }
 
+/// Whether the ids of what an attempt read may stand in a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Yes,
+    /// It was private, or nothing says whether it was.
+    No,
+}
+
 /// One step, ready to be written.
 struct StepEvents {
     events: Vec<(Timestamp, Phase, Body)>,
@@ -280,27 +294,27 @@ impl ServiceRun {
                     attempt.answered = Some((at, done));
                 }
             }
+            Fact::ProducedUnnamed { request_id } => {
+                self.answered(request_id, at);
+                let mut step = self.begun(request_id, Named::No);
+                step.observe(at, true);
+                self.write(step, at, again, &mut out);
+            }
             Fact::Produced { request_id, summary_id, what, sources, pointers } => {
-                if let Some(attempt) = self.in_flight.get_mut(request_id) {
-                    // A provider without cost reports no answer, but the model did answer.
-                    attempt.answered.get_or_insert_with(|| {
-                        let (plan_id, outcome) = (request_id.clone(), ActOutcome::Ok);
-                        (at, ActDone { plan_id, outcome, cost_usd: None, latency_ms: None })
-                    });
-                }
-                let mut step = self.begun(request_id);
+                self.answered(request_id, at);
+                let mut step = self.begun(request_id, Named::Yes);
                 step.claim(at, summary_id, (what, *sources), pointers);
                 step.observe(at, true);
                 self.write(step, at, again, &mut out);
             }
             Fact::Dropped { request_id } => drop(self.in_flight.remove(request_id)),
             Fact::Skipped { request_id } => {
-                let mut step = self.begun(request_id);
+                let mut step = self.begun(request_id, Named::No);
                 step.observe(at, false);
                 self.write(step, at, again, &mut out);
             }
             Fact::Failed { request_id, signal_type, severity, fingerprint, place, why } => {
-                let mut step = self.begun(request_id);
+                let mut step = self.begun(request_id, Named::No);
                 let digest = sha256(fingerprint.as_bytes()).hex();
                 step.fail(
                     at,
@@ -332,10 +346,23 @@ impl ServiceRun {
         out
     }
 
+    /// A provider without cost reports no answer, but the model did answer.
+    fn answered(&mut self, request_id: &SharedText, at: Timestamp) {
+        if let Some(attempt) = self.in_flight.get_mut(request_id) {
+            attempt.answered.get_or_insert_with(|| {
+                let (plan_id, outcome) = (request_id.clone(), ActOutcome::Ok);
+                (at, ActDone { plan_id, outcome, cost_usd: None, latency_ms: None })
+            });
+        }
+    }
+
     /// The events of an attempt up to its end.
-    fn begun(&mut self, request_id: &SharedText) -> StepEvents {
+    fn begun(&mut self, request_id: &SharedText, named: Named) -> StepEvents {
         let mut step = StepEvents { events: Vec::new(), state_bytes: 0 };
-        let Some(attempt) = self.in_flight.remove(request_id) else { return step };
+        let Some(mut attempt) = self.in_flight.remove(request_id) else { return step };
+        if named == Named::No {
+            attempt.sources.clear();
+        }
         step.resolve(request_id, &attempt);
         if let Some((at, done)) = attempt.answered {
             step.events.push((at, Phase::Act, Body::ActDone(done)));

@@ -49,15 +49,21 @@ pub struct SessionFigures {
 pub struct Counts {
     /// Requests taken in.
     pub accepted: u64,
-    /// Requests whose summary exists already.
+    /// Requests whose summary existed already when they came in.
     pub duplicates: u64,
     pub rejected: u64,
     /// Queue lines that are no requests.
     pub lines_set_aside: u64,
     /// Summaries made.
     pub made: u64,
+    /// Those of them that are private. No snapshot names them or what they were made from.
+    #[serde(default)]
+    pub private: u64,
     pub skipped: u64,
     pub cancelled: u64,
+    /// Requests that waited for the summary of another request and got it.
+    #[serde(default)]
+    pub shared: u64,
     /// Requests that ended without a summary.
     pub failed: u64,
     /// Attempts that failed and are followed by another.
@@ -66,9 +72,11 @@ pub struct Counts {
 
 impl Counts {
     fn count(&mut self, tally: &Tally) {
+        self.private += u64::from(matches!(tally, Tally::Made { is_private: true, .. }));
         let figure = match tally {
             Tally::Accepted { .. } => &mut self.accepted,
-            Tally::Duplicate | Tally::GotAnothers { .. } => &mut self.duplicates,
+            Tally::Duplicate => &mut self.duplicates,
+            Tally::GotAnothers { .. } => &mut self.shared,
             Tally::Rejected(_) => &mut self.rejected,
             Tally::LineSetAside(_) => &mut self.lines_set_aside,
             Tally::Made { .. } => &mut self.made,
@@ -79,6 +87,11 @@ impl Counts {
             Tally::Waits { .. } | Tally::Charged { .. } => return,
         };
         *figure += 1;
+    }
+
+    /// Requests that ended, however they did.
+    pub(crate) fn ended(&self) -> u64 {
+        self.made + self.skipped + self.cancelled + self.shared + self.failed
     }
 }
 
@@ -179,6 +192,7 @@ pub(crate) enum Tally {
         record: u64,
         flow: SharedText,
         kind: SharedText,
+        is_private: bool,
     },
     Skipped {
         record: u64,
@@ -265,7 +279,7 @@ impl SessionFigures {
             Tally::Duplicate => {}
             Tally::GotAnothers { record } | Tally::Cancelled { record } => self.ended(*record),
             Tally::Rejected(_) | Tally::LineSetAside(_) => {}
-            Tally::Made { record, flow, kind } => {
+            Tally::Made { record, flow, kind, .. } => {
                 named(&mut self.flows, flow).made += 1;
                 *named(&mut self.kinds, kind) += 1;
                 self.ended(*record);
@@ -302,6 +316,11 @@ impl SessionFigures {
     fn ended(&mut self, record: u64) {
         self.waiting = self.waiting.saturating_sub(1);
         self.waiting_requests.retain(|held| held.record != record);
+    }
+
+    /// Requests that waited when the session began.
+    pub(crate) fn waited_before(&self) -> u64 {
+        (self.waiting + self.counts.ended()).saturating_sub(self.counts.accepted)
     }
 
     /// What all calls cost together.
@@ -381,7 +400,7 @@ mod tests {
     }
 
     fn made(record: u64) -> Tally {
-        Tally::Made { record, flow: "f".into(), kind: "document".into() }
+        Tally::Made { record, flow: "f".into(), kind: "document".into(), is_private: false }
     }
 
     const NOON: Timestamp = Timestamp(1_773_662_400_000);

@@ -1,6 +1,8 @@
 //! Renders a snapshot of the service's own session for people, by a fixed template and from the
 //! snapshot alone. It answers what came in, what was made, what failed and why, what it cost and
-//! what waits, for the session and for its day so far; ids and hashes come last.
+//! what waits, for the session and for its day so far; ids and hashes come last. A number means one thing
+//! wherever it stands: the rows of a section add up to the figure at its head, which is that of the glance.
+//! What is private is counted and has no name.
 //!
 //! See docs/adr/0099-narrative-of-a-session.md.
 
@@ -94,7 +96,7 @@ impl Outcomes {
         ];
         let mut came_in = vec![
             requests(figures.accepted, ""),
-            requests(figures.duplicates, " whose summary exists already"),
+            requests(figures.duplicates, " whose summary existed already"),
         ];
         came_in.extend(refused.clone());
         let mut failed = vec![requests(figures.failed, "")];
@@ -103,6 +105,7 @@ impl Outcomes {
         failed.push((figures.retries, again));
         let made = joined(vec![
             (figures.made, made),
+            requests(figures.shared, " that got the summary of another request"),
             requests(figures.skipped, " skipped"),
             requests(figures.cancelled, " cancelled"),
         ]);
@@ -125,10 +128,12 @@ fn at_a_glance(page: &mut Page, figures: &SessionFigures) {
     page.heading("1. At a glance");
     let spent = figures.spent();
     Outcomes::of(&figures.counts, spent.calls, spent.cost_nanos).lines(page);
-    match figures.waiting {
-        0 => page.line(format_args!("- Waiting: nothing")),
-        waiting => page.line(format_args!("- Waiting: {}", count(waiting, "request"))),
-    }
+    let before = match figures.waited_before() {
+        0 => String::new(),
+        before => format!("; {} at the beginning", grouped(before)),
+    };
+    let waiting = joined(vec![(figures.waiting, count(figures.waiting, "request"))]);
+    page.line(format_args!("- Waiting: {waiting}{before}"));
 }
 
 /// Writes the totals of the day over all its sessions. For the first session of a day they equal those of the
@@ -166,6 +171,16 @@ fn flows(page: &mut Page, figures: &SessionFigures) {
             grouped(flow.failed)
         ));
     }
+    let Counts { accepted, made, skipped, failed, cancelled, shared, .. } = figures.counts;
+    let [accepted, made, skipped, failed] = [accepted, made, skipped, failed].map(grouped);
+    page.line(format_args!("| all | {accepted} | {made} | {skipped} | {failed} |"));
+    let others = [
+        (shared, format!("{} that got the summary of another request", count(shared, "request"))),
+        (cancelled, format!("{} cancelled", count(cancelled, "request"))),
+    ];
+    if shared + cancelled > 0 {
+        page.line(format_args!("\nEnded without a column: {}.", joined(others.to_vec())));
+    }
 }
 
 /// How early a summary is told, by its words behind its source and its flow.
@@ -189,6 +204,10 @@ fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
     if !kinds.is_empty() {
         page.line(format_args!("- By kind: {}", kinds.join(", ")));
     }
+    let Counts { made, private, .. } = figures.counts;
+    if private > 0 {
+        page.line(format_args!("- {} of private sources, which are not named", grouped(private)));
+    }
     let mut statements: Vec<String> =
         snapshot.state.claims.iter().map(|claim| flat(&claim.statement)).collect();
     statements.sort_by_cached_key(|statement| (rank(statement), statement.clone()));
@@ -200,34 +219,47 @@ fn made(page: &mut Page, snapshot: &Snapshot, figures: &SessionFigures) {
         let more = grouped((statements.len() - shown) as u64);
         page.line(format_args!("- {more} more of this part: see section 7"));
     }
-    let earlier = figures.counts.made.saturating_sub(statements.len() as u64);
-    match (statements.len(), earlier) {
-        (0, 0) => page.none(),
-        (_, 0) => {}
-        (_, earlier) => page.line(format_args!("- {} more in the other parts", grouped(earlier))),
+    match made.saturating_sub(private + statements.len() as u64) {
+        0 if made == 0 => page.none(),
+        0 => {}
+        earlier => page.line(format_args!("- {} more in the other parts", grouped(earlier))),
     }
 }
 
 fn failures(page: &mut Page, figures: &SessionFigures) {
     page.heading("4. What failed");
-    kinds_of_failures(page, &figures.failures);
+    kinds_of_failures(page, &figures.failures, &figures.counts);
     let day = &figures.day;
     if day.failures != figures.failures {
         page.line(format_args!("\nThe day {} (UTC) so far:\n", day.day));
-        kinds_of_failures(page, &day.failures);
+        kinds_of_failures(page, &day.failures, &day.counts);
     }
 }
 
-fn kinds_of_failures(page: &mut Page, failures: &BTreeMap<SharedText, FailureFigures>) {
+/// How often something failed for good, and how often another attempt follows.
+fn failed_times(ended: u64, retries: u64) -> String {
+    joined(vec![
+        (ended, format!("{} for good", grouped(ended))),
+        (retries, format!("{} to be tried again", grouped(retries))),
+    ])
+}
+
+fn kinds_of_failures(
+    page: &mut Page,
+    failures: &BTreeMap<SharedText, FailureFigures>,
+    counts: &Counts,
+) {
     let mut failures: Vec<(&SharedText, &FailureFigures)> = failures.iter().collect();
     failures.sort_by_key(|(kind, failure)| {
         (std::cmp::Reverse((failure.ended, failure.retries)), (*kind).clone())
     });
+    if failures.len() > 1 {
+        let ended = counts.failed + counts.rejected + counts.lines_set_aside;
+        let of = Outcomes::of(counts, 0, 0).failed;
+        page.line(format_args!("- Together: {} ({of})", failed_times(ended, counts.retries)));
+    }
     for (kind, failure) in &failures {
-        let times = joined(vec![
-            (failure.ended, format!("{} for good", grouped(failure.ended))),
-            (failure.retries, format!("{} to be tried again", grouped(failure.retries))),
-        ]);
+        let times = failed_times(failure.ended, failure.retries);
         page.line(format_args!("- {}, {times}: {}", flat(kind), flat(&failure.why)));
         if let Some(flow) = &failure.last_flow {
             page.line(format_args!("  - last: a request for {}", flat(flow)));
@@ -240,6 +272,14 @@ fn kinds_of_failures(page: &mut Page, failures: &BTreeMap<SharedText, FailureFig
 
 fn spent(page: &mut Page, figures: &SessionFigures) {
     page.heading("5. What it cost");
+    if figures.models.len() > 1 {
+        let all = figures.spent();
+        page.line(format_args!(
+            "- Together: {} for {}",
+            cost(all.cost_nanos),
+            count(all.calls, "call")
+        ));
+    }
     for (model, spent) in &figures.models {
         page.line(format_args!(
             "- {}: {} for {}, {} in and {} out",
@@ -309,6 +349,139 @@ mod tests {
     fn costs_keep_the_decimals_that_say_something() {
         let shown = [0, 10_000_000, 1_234_500_000, 5, 2_000_000_000].map(cost);
         assert_eq!(shown, ["0.00", "0.01", "1.2345", "0.000000005", "2.00"]);
+    }
+
+    /// The number before a word in a line that begins with `start`.
+    fn said(text: &str, start: &str, word: &str) -> u64 {
+        let line = text.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+        let words: Vec<&str> = line.split([' ', ';']).filter(|word| !word.is_empty()).collect();
+        let at = words.iter().position(|one| one.starts_with(word));
+        at.map_or(0, |at| words[at - 1].replace(',', "").parse().unwrap())
+    }
+
+    fn section<'t>(text: &'t str, heading: &str) -> &'t str {
+        let text = &text[text.find(heading).unwrap()..];
+        &text[..text[2..].find("\n## ").map_or(text.len(), |end| end + 2)]
+    }
+
+    #[test]
+    fn the_rows_of_each_section_add_up_to_the_figures_of_the_glance() {
+        use super::super::session_figures::{FailureTally, Tally, WaitingRequest};
+        use crate::contract::time::Timestamp;
+        let at = Timestamp(1_773_662_400_000);
+        let mut figures = SessionFigures::default();
+        let request = |record: u64| WaitingRequest {
+            record,
+            request_id: format!("r{record}").into(),
+            flow: format!("flow-{}", record % 30).into(),
+            since: "t".into(),
+            until: None,
+            why: "its turn".into(),
+        };
+        let failure = |kind: u64| FailureTally {
+            kind: format!("kind-{}", kind % 5).into(),
+            why: "because".into(),
+            flow: None,
+            request_id: None,
+        };
+        // One request waits from before.
+        figures.count(&Tally::Accepted { request: request(1_000) }, at);
+        let mut figures = SessionFigures::begun("s", "serve", at, &figures);
+        let flow = |record: u64| SharedText::from(format!("flow-{}", record % 30));
+        for record in 0..400_u64 {
+            figures.count(&Tally::Accepted { request: request(record) }, at);
+            let charged = Tally::Charged {
+                model: format!("model-{}", record % 3).into(),
+                input_tokens: 3,
+                output_tokens: 2,
+                cost_nanos: record,
+                estimated: false,
+            };
+            figures.count(&charged, at);
+            let flow = flow(record);
+            let tally = match record % 10 {
+                0..4 => {
+                    let kind = format!("kind_{}_summary", record % 4).into();
+                    Tally::Made { record, flow, kind, is_private: record % 4 == 0 }
+                }
+                4 => Tally::Skipped { record, flow },
+                5 => Tally::Cancelled { record },
+                6 => Tally::GotAnothers { record },
+                7 => Tally::Failed { record, flow, failure: failure(record) },
+                8 => Tally::WillRetry { record, until: "t".into(), failure: failure(record) },
+                _ => continue,
+            };
+            figures.count(&tally, at);
+        }
+        for number in 0..7 {
+            figures.count(&Tally::Duplicate, at);
+            figures.count(&Tally::Rejected(failure(number)), at);
+            figures.count(&Tally::LineSetAside(failure(number)), at);
+        }
+        let mut page = Page::default();
+        at_a_glance(&mut page, &figures);
+        flows(&mut page, &figures);
+        failures(&mut page, &figures);
+        spent(&mut page, &figures);
+        waits(&mut page, &figures);
+        let text = page.text();
+        let glance = |start: &str, word: &str| said(&text, start, word);
+        let accepted = glance("- Came in:", "requests");
+        let (made, failed) = (glance("- Made:", "summaries"), glance("- Failed:", "requests"));
+        assert_eq!((accepted, made, failed), (400, 160, 40), "{text}");
+        // What waited and came in has ended or waits.
+        let [shared, skipped, cancelled] =
+            ["40 requests that got", "40 requests skipped", "40 requests cancelled"]
+                .map(|said| u64::from(text.contains(said)) * 40);
+        let waiting = glance("- Waiting:", "request");
+        let before = glance("- Waiting:", "at");
+        assert_eq!(
+            before + accepted,
+            made + shared + skipped + cancelled + failed + waiting,
+            "{text}"
+        );
+        // The rows of the table add up to its last one, and that is the glance.
+        let table = section(&text, "## 2.");
+        let rows: Vec<Vec<u64>> = table
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .skip(1)
+            .map(|line| {
+                let cells = line.trim_matches('|').split('|').skip(1);
+                cells.map(|cell| cell.trim().replace(',', "").parse().unwrap()).collect()
+            })
+            .collect();
+        let (all, flows) = rows.split_last().unwrap();
+        assert_eq!(all[..], [accepted, made, skipped, failed], "{table}");
+        for (column, all) in all.iter().enumerate() {
+            assert_eq!(flows.iter().map(|row| row[column]).sum::<u64>(), *all, "{table}");
+        }
+        // Failures: the kinds add up to the line above them, and that to the glance.
+        let told = section(&text, "## 4.");
+        let all = |word: &str| said(told, "- Together:", word);
+        let kinds = |word: &str| -> u64 {
+            told.lines()
+                .filter(|line| line.starts_with("- kind-"))
+                .map(|line| said(line, "- ", word))
+                .sum()
+        };
+        assert_eq!(kinds("for"), all("for"), "{told}");
+        assert_eq!(kinds("to"), all("to"), "{told}");
+        assert_eq!(all("for"), failed + 14, "requests, 7 rejected and 7 lines: {told}");
+        assert_eq!(all("to"), glance("- Failed:", "attempts"), "{told}");
+        // Calls.
+        let told = section(&text, "## 5.");
+        let models = told.lines().filter(|line| line.starts_with("- model-"));
+        assert_eq!(
+            models.map(|line| said(line, "- ", "calls")).sum::<u64>(),
+            glance("- Cost:", "calls")
+        );
+        assert_eq!(said(told, "- Together:", "calls"), glance("- Cost:", "calls"), "{told}");
+        // What waits: the named ones and the rest.
+        let told = section(&text, "## 6.");
+        let named = told.lines().filter(|line| line.starts_with("- `")).count() as u64;
+        let more = told.lines().find(|line| line.contains(" more request")).unwrap();
+        assert_eq!(named + said(more, "- ", "more"), waiting, "{told}");
     }
 
     #[test]

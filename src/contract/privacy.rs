@@ -15,6 +15,33 @@ pub(crate) const LOCAL_ONLY: &str = "local_only";
 /// The reason that a request gives.
 pub(crate) const OF_REQUEST: &str = "the request";
 
+/// A message without the names of files of the bus `other`: `other/diary/visit.md: it is empty`. A record
+/// that keeps the message has no mark that says which of these files are private.
+pub(crate) fn without_file_names(message: &str) -> String {
+    const STARTS: [&str; 2] = ["other/", "other:"];
+    const INSTEAD: &str = "a file of the bus other";
+    let mut text = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = STARTS.iter().filter_map(|start| begun_word(rest, start)).min() {
+        text.push_str(&rest[..at]);
+        text.push_str(INSTEAD);
+        let named = &rest[at..];
+        // A path may have blanks, and ends where the message says what is wrong with it.
+        let end = [": ", ", ", " ("].iter().filter_map(|mark| named.find(mark)).min();
+        rest = end.map_or("", |end| &named[end..]);
+    }
+    text + rest
+}
+
+/// Where a word begins with `start` and goes on behind it.
+fn begun_word(text: &str, start: &str) -> Option<usize> {
+    text.match_indices(start).map(|(at, _)| at).find(|at| {
+        let inside = text[..*at].ends_with(|c: char| c.is_alphanumeric() || "/_-.".contains(c));
+        let goes_on = text[at + start.len()..].starts_with(|c: char| !c.is_whitespace());
+        !inside && goes_on
+    })
+}
+
 /// The rules of `[privacy]`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PrivacyRules {
@@ -117,6 +144,27 @@ pub(crate) fn names_local_only(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_names_no_file_of_the_bus_other() {
+        for (message, shown) in [
+            ("other/diary/my visit.md: it is empty", "a file of the bus other: it is empty"),
+            (
+                "cannot read other/a.pdf (too large)",
+                "cannot read a file of the bus other (too large)",
+            ),
+            (
+                "other:a.md#3, other:b.md: gone",
+                "a file of the bus other, a file of the bus other: gone",
+            ),
+            ("other/a.md", "a file of the bus other"),
+            ("chunks/other/a.jsonl: line 3", "chunks/other/a.jsonl: line 3"),
+            ("the bus other: it is empty", "the bus other: it is empty"),
+            ("another/a.md", "another/a.md"),
+        ] {
+            assert_eq!(without_file_names(message), shown);
+        }
+    }
     use crate::contract::places::DataPlace;
 
     #[test]

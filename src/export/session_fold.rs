@@ -21,6 +21,7 @@ use super::run_record::{
 };
 use super::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::contract::ids::Seq;
+use crate::contract::privacy::without_file_names;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{
     AckStatus, Bus, ErrorClass, FailureCause, ReasonCode, Warnings, spellings,
@@ -604,7 +605,7 @@ impl OpenSession {
             stages: self.stages_of(&errors, &warnings, last, lists_skips),
             counters: self.counters(&errors, &warnings, promoted),
             schema_versions: self.versions(&outputs),
-            inputs: self.inputs.into_values().collect(),
+            inputs: listed(self.inputs.into_values()),
             outputs,
             warnings,
             errors,
@@ -732,7 +733,7 @@ impl OpenSession {
                 warning_id: format!("warn_{}", index + 1),
                 kind: kind.clone(),
                 stage: stage.as_str().to_owned(),
-                message: counted(group),
+                message: without_file_names(&counted(group)),
                 recorded_at: group.at.to_string(),
             })
             .collect();
@@ -755,6 +756,11 @@ impl OpenSession {
                 let fatal = matches!(subtype.as_str(), "RUN_CRASHED" | "RUN_FAILED");
                 let mut details =
                     group.details.as_ref().map_or_else(|| json!({}), ErrorDetails::to_json);
+                for detail in details.as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+                    if let Some(text) = detail.as_str() {
+                        *detail = without_file_names(text).into();
+                    }
+                }
                 details["occurrences"] = group.count.into();
                 if let Some(cause) = group.cause {
                     details["cause"] = cause.as_str().into();
@@ -764,7 +770,7 @@ impl OpenSession {
                     class: *class,
                     subtype: Some(subtype.clone()),
                     stage: stage.as_str().to_owned(),
-                    message: counted(group),
+                    message: without_file_names(&counted(group)),
                     evidence: evidence_of(group.details.as_ref(), group.request_id.as_deref()),
                     details: Some(details),
                     remediation_hint: hint(*class, subtype).to_owned(),
@@ -883,6 +889,24 @@ impl Group {
     }
 }
 
+/// The inputs of a record. Each file of the bus `other` is a text of a person, and a record has no mark that
+/// says which of them are private, so they are counted.
+fn listed(inputs: impl Iterator<Item = RunInput>) -> Vec<RunInput> {
+    let (others, mut listed): (Vec<RunInput>, Vec<RunInput>) =
+        inputs.partition(|input| family_of(&input.path) == artifact_family(Bus::Other));
+    for resolution in [Resolution::Present, Resolution::Missing, Resolution::Substituted] {
+        let of_these = || others.iter().filter(|input| input.resolution == resolution);
+        let Some(first) = of_these().next() else { continue };
+        let name = match of_these().count() {
+            1 => "other: 1 file".to_owned(),
+            files => format!("other: {files} files"),
+        };
+        let path = artifact_family(Bus::Other).to_owned();
+        listed.push(RunInput { name, path, manifest_path: None, data_hash: None, ..first.clone() });
+    }
+    listed
+}
+
 fn counted(group: &Group) -> String {
     let (count, message) = (group.count, &group.message);
     match (count, count - group.alike) {
@@ -903,6 +927,7 @@ fn stays_inside(path: &str) -> bool {
 fn evidence_of(details: Option<&ErrorDetails>, request_id: Option<&str>) -> Vec<Evidence> {
     let plain = |kind: &str, path: &Option<String>| {
         let path = path.clone().filter(|path| !path.is_empty())?;
+        let path = without_file_names(&path);
         Some(Evidence { kind: kind.to_owned(), path: Some(path), reference: None, note: None })
     };
     let files = match details {

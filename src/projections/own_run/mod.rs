@@ -407,17 +407,17 @@ impl Follow {
                 return Ok(Some(Fact::Answered { request_id, cost_usd: None, latency_ms: None }));
             }
             Event::SummaryProduced { summary, .. } => {
-                let item = match log.kept_body(seq)? {
-                    Some(body) => serde_json::from_slice::<Item>(&body)
-                        .map_err(|error| ReadError::unexpected(seq, error))?,
-                    None => Item::default(),
-                };
-                let what = item.what().into();
-                let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
-                let sources = run.sources_of(&request_id);
-                let (request_id, summary_id) =
-                    (request_id.clone(), SharedText::from(summary.summary_id.as_str()));
-                Fact::Produced { request_id, summary_id, what, sources, pointers }
+                match Item::at(log, seq)?.filter(Item::is_for_all) {
+                    Some(item) => {
+                        let what = item.what().into();
+                        let pointers = item.pointers(|chunk| run.source_of(&request_id, chunk));
+                        let sources = run.sources_of(&request_id);
+                        let (request_id, summary_id) =
+                            (request_id.clone(), SharedText::from(summary.summary_id.as_str()));
+                        Fact::Produced { request_id, summary_id, what, sources, pointers }
+                    }
+                    None => Fact::ProducedUnnamed { request_id: request_id.clone() },
+                }
             }
             Event::RequestSkipped { .. } => Fact::Skipped { request_id: request_id.clone() },
             Event::AttemptFailed { attempt, status, reason, message, error, .. } => {

@@ -10,9 +10,12 @@ use crate::compaction::evidence::Span;
 use crate::compaction::payload::EvidencePointer;
 use crate::compaction::service_run::{CitedSpan, SourceRead};
 use crate::compaction::text::SharedText;
+use crate::contract::ids::Seq;
+use crate::contract::privacy::without_file_names;
 use crate::contract::publish::said;
 use crate::contract::vocabulary::ErrorClass;
 use crate::facts::attempt::SourcePlaces;
+use crate::log::{ReadError, Reader};
 use crate::markup::prefix;
 
 /// Longest text of a failure that goes into a snapshot, in bytes.
@@ -31,8 +34,9 @@ pub(super) fn signal_of(class: Option<ErrorClass>) -> &'static str {
     }
 }
 
+/// Why something failed, without the name of a file that may be private.
 pub(super) fn shortened(text: &str) -> String {
-    shortened_to(text, WHY_BYTES_MAX)
+    shortened_to(&without_file_names(text), WHY_BYTES_MAX)
 }
 
 /// The beginning of a text; an ellipsis says that there is more.
@@ -93,12 +97,21 @@ struct Ref {
 }
 
 impl Item {
-    /// What was summarized by which flow, and the first words of the summary. A snapshot has no mark of its own,
-    /// so it has neither the name nor the words of what is private.
+    /// The item that a record of the log has; none when its text is forgotten.
+    pub(super) fn at(log: &Reader, seq: Seq) -> Result<Option<Item>, ReadError> {
+        let Some(body) = log.kept_body(seq)? else { return Ok(None) };
+        let item = serde_json::from_slice(&body);
+        item.map(Some).map_err(|error| ReadError::unexpected(seq, error))
+    }
+
+    /// Whether a snapshot may name it, because it is not private. A snapshot has no mark of its own.
+    pub(super) fn is_for_all(&self) -> bool {
+        said(self.meta.publish.as_ref()) != Some(false)
+    }
+
+    /// What was summarized by which flow, and the first words of the summary.
     pub(super) fn what(&self) -> String {
-        let is_private = said(self.meta.publish.as_ref()) == Some(false);
         let name = match &self.meta.source_name {
-            _ if is_private => "a private source".to_owned(),
             Some(name) => format!("`{}`", shortened_to(name, NAME_BYTES_MAX)),
             None => self.meta.summary_kind.clone().unwrap_or_else(|| "a summary".to_owned()),
         };
@@ -109,10 +122,10 @@ impl Item {
         let forms = [&self.outputs.summary, &self.outputs.summary_text].into_iter().flatten();
         let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
         match forms.map(words).find(|text| !text.is_empty()) {
-            Some(text) if !is_private => {
+            Some(text) => {
                 format!("{who}: {}", shortened_to(text.trim_end_matches('.'), TOLD_BYTES_MAX))
             }
-            _ => who,
+            None => who,
         }
     }
 
@@ -146,14 +159,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_private_summary_is_counted_without_its_words() {
-        let item = |publish: Value| -> String {
+    fn only_a_summary_that_is_not_private_is_named() {
+        let item = |publish: Value| -> Item {
             let item = json!({"meta": {"source_name": "diary.md", "flow_id": "f", "publish": publish},
                 "outputs": {"summary": "The key opens the vault."}});
-            serde_json::from_value::<Item>(item).unwrap().what()
+            serde_json::from_value(item).unwrap()
         };
-        let told = "`diary.md` by f: The key opens the vault";
-        assert_eq!([item(json!(null)), item(json!(true))], [told, told]);
-        assert_eq!(item(json!(false)), "a private source by f");
+        assert_eq!(item(json!(null)).what(), "`diary.md` by f: The key opens the vault");
+        let shown =
+            [json!(null), json!(true), json!(false), json!("no")].map(|one| item(one).is_for_all());
+        assert_eq!(shown, [true, true, false, false]);
     }
 }

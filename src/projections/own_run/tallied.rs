@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use super::said::shortened;
+use super::said::{Item, shortened};
 use crate::compaction::session_figures::{FailureTally, SessionFigures, Tally, WaitingRequest};
 use crate::compaction::text::SharedText;
 use crate::contract::ids::Seq;
@@ -111,7 +111,8 @@ pub(super) fn tally_of(
             let taken = taken_at(log, *request)?;
             let kind = taken.as_ref().map_or("unknown".into(), |one| one.kind.to_string().into());
             let flow = taken.map_or("unknown".into(), |taken| flow_of(&taken));
-            Tally::Made { record: request.0, flow, kind }
+            let is_private = !Item::at(log, seq)?.is_some_and(|item| item.is_for_all());
+            Tally::Made { record: request.0, flow, kind, is_private }
         }
         Event::RequestSkipped { request, .. } => {
             Tally::Skipped { record: request.0, flow: flow_at(log, *request)? }
