@@ -20,7 +20,7 @@ use super::answers::{answered_by_reply, open_in_talk, says_no_more};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::project::scalar;
-use super::said::{folded, is_question, sentences, without_salutation};
+use super::said::{folded, is_question, name_before, sentences, without_rules, without_salutation};
 use super::tasks::{
     Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
     task_key,
@@ -372,14 +372,17 @@ pub(crate) fn words(
     let short = [&outputs.rendered_short, &outputs.summary];
     let short = short.iter().filter_map(|value| value.as_str());
     let short = short.map(|form| spoken(&one_line(form), written, !tasks.is_empty()).0);
-    let mut told: Vec<String> =
-        short.chain([whole.clone()]).filter(|text| !text.is_empty()).collect();
+    let told = short.chain([whole.clone()]).map(|text| without_rules(&text));
+    let mut told: Vec<String> = told.filter(|text| !text.is_empty()).collect();
     if let Some(run) = structured.run_told(told.first().map_or("", String::as_str)) {
         told.insert(0, run);
     }
     // A row of a table is no name, and neither is a sentence or an item of a list. A chat has its own.
     let job = structured.job_title.as_str().map(str::trim).filter(|job| !job.is_empty());
-    let title = job.unwrap_or(title);
+    let is_weak = title.is_empty() || is_sentence(title) || is_file(title, source.as_deref());
+    let own = told.first().and_then(|text| name_before(text));
+    let own = own.filter(|_| is_weak && !is_talk(meta)).map(str::to_owned);
+    let title = job.or(own.as_deref()).unwrap_or(title);
     let is_named = source.is_some() && job.is_none() && (is_talk(meta) || is_sentence(title));
     let title = if is_row(title) { "" } else { title };
     let title = shorten(&one_line(title), LABEL_CHARS);
@@ -434,6 +437,11 @@ fn is_sentence(title: &str) -> bool {
     BOXES.iter().any(|mark| title.starts_with(mark)) || title.ends_with(['.', '!'])
 }
 
+/// Whether a title is only the name of the file.
+fn is_file(title: &str, source: Option<&str>) -> bool {
+    source.is_some_and(|source| source.rsplit('/').next() == Some(title))
+}
+
 /// Whether a title is a row of a table or a member of a record: `Date: 2026-03-01; Item: train`.
 fn is_row(title: &str) -> bool {
     let mut members = title.split("; ");
@@ -482,11 +490,11 @@ fn entry(
     let few = title.split_whitespace().count() <= NAME_WORDS_MAX;
     let repeats = |sentence: &&str| {
         let sentence = folded(sentence);
-        sentence.starts_with(&name) && !few || name.starts_with(&sentence)
+        let is_heading = few && sentence == name && kept.len() > 1;
+        sentence.starts_with(&name) && !few || name.starts_with(&sentence) && !is_heading
     };
-    let is_file = source.is_some_and(|source| source.rsplit('/').next() == Some(title));
     let repeated = is_named
-        || is_file
+        || is_file(title, source)
         || name.is_empty()
         || elsewhere.contains(&name)
         || kept.iter().any(repeats);
@@ -1342,6 +1350,14 @@ summary_ids_count: 2
 
     #[test]
     fn a_chat_is_headed_by_its_name_and_no_entry_by_a_sentence() {
+        for title in ["The piano needs a string.", "piano.txt", ""] {
+            let text = "Piano note. The piano needs a string. The tuner comes on Friday.";
+            let note = json!({"title": title, "outputs": {"summary_text": text},
+                "meta": {"source_name": "in/piano.txt"}});
+            let note = told(1, 0, note);
+            assert_eq!(note.title, "Piano note");
+            assert_eq!(note.text, "The piano needs a string. The tuner comes on Friday.");
+        }
         let chat = json!({"title": "Please order the cake.", "outputs": {"summary_text": "Please order the cake. It rains."},
             "meta": {"source_name": "Family", "summary_kind": "session_summary"}});
         assert_eq!(told(1, 0, chat).title, "Family");

@@ -1,6 +1,8 @@
 //! The sentences of a summary, and which of them ask. Pure. A sentence that fits no rule is only a sentence.
 //! What is decided is in `text::decisions`, what is done in [`super::done`].
 
+use std::collections::BTreeSet;
+
 use super::markdown::{names_speaker, one_line};
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::text::decisions::states_decision;
@@ -67,6 +69,38 @@ const ABBREVIATIONS: &[&str] = &[
     "sogen", "vers", "vgl",
 ];
 
+/// A text without the lines that only underline or divide, which stand as words in a text on one line:
+/// `========== The piano needs a string.`
+pub(crate) fn without_rules(text: &str) -> String {
+    const LEAST: usize = 4;
+    let is_rule = |word: &str| {
+        let first = word.chars().next().filter(|c| "=-_*~#".contains(*c));
+        word.len() >= LEAST && first.is_some_and(|first| word.chars().all(|c| c == first))
+    };
+    match text.split_whitespace().any(is_rule) {
+        true => text.split_whitespace().filter(|word| !is_rule(word)).collect::<Vec<_>>().join(" "),
+        false => text.to_owned(),
+    }
+}
+
+/// The name that a text has before its sentences, whose words come back in them: `Piano note. The piano needs a
+/// string.`
+pub(crate) fn name_before(text: &str) -> Option<&str> {
+    const WORDS_MAX: usize = 4;
+    const LETTERS_MIN: usize = 4;
+    let all = sentences(text);
+    let (first, rest) = all.split_first().filter(|(_, rest)| !rest.is_empty())?;
+    let name = first.strip_suffix('.').unwrap_or(first);
+    let is_name = name.starts_with(char::is_uppercase)
+        && name.split_whitespace().count() <= WORDS_MAX
+        && name.chars().all(|c| c.is_alphabetic() || " -'’".contains(c))
+        && !lines::says_something(name);
+    let said = fold(&rest.join(" "));
+    let said: BTreeSet<&str> = said.split(|c: char| !c.is_alphanumeric()).collect();
+    let comes_back = |word: &str| word.chars().count() >= LETTERS_MIN && said.contains(word);
+    (is_name && fold(name).split(' ').any(comes_back)).then_some(name)
+}
+
 pub(crate) fn is_question(sentence: &str) -> bool {
     sentence.ends_with('?') && sentence.split_whitespace().count() >= 3
 }
@@ -118,6 +152,29 @@ fn signs(last: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_name_before_the_sentences_is_told_from_a_sentence() {
+        for (text, name) in [
+            ("Piano note. The piano needs a string.", Some("Piano note")),
+            ("Nota sobre el piano. El piano necesita una cuerda.", Some("Nota sobre el piano")),
+            ("Notiz zum Klavier. Das Klavier braucht eine Saite.", Some("Notiz zum Klavier")),
+            ("Le piano. Le piano a besoin d’une corde.", Some("Le piano")),
+            ("The piano is old. The piano needs a string.", None),
+            ("No news. The piano needs a string.", None),
+            ("Piano note.", None),
+            ("Piano, 3 March. The piano needs a string.", None),
+        ] {
+            assert_eq!(super::name_before(text), name, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_only_underlines_is_no_word() {
+        let text = "PIANO ========== The piano -- and its string. ----";
+        assert_eq!(super::without_rules(text), "PIANO The piano -- and its string.");
+        assert_eq!(super::without_rules("a\nb --- c"), "a\nb --- c");
+    }
+
     use super::*;
 
     #[test]
