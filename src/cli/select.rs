@@ -44,6 +44,9 @@ pub(crate) struct SelectArgs {
     /// Also summaries that newer ones of the same source replaced
     #[arg(long)]
     all_versions: bool,
+    /// What the pack is for, in words: its perspectives and its run say it
+    #[arg(long, value_name = "TEXT")]
+    objective: Option<String>,
     /// Name of the selection [default: made from bus and days]
     #[arg(long)]
     name: Option<String>,
@@ -80,6 +83,7 @@ impl SelectArgs {
                     limit: self.limit,
                     group_by: self.group_by.as_deref(),
                     all_versions: self.all_versions,
+                    objective: self.objective.as_deref(),
                     name: self.name.clone().unwrap_or_else(|| self.default_name("summary_bus")),
                     out: self.out.clone(),
                 };
@@ -87,6 +91,9 @@ impl SelectArgs {
             }
             Chosen::Upstream(_) if self.group_by.is_some() => {
                 Err(Failure::new(Exit::Usage, "--group-by needs --bus summary_bus"))
+            }
+            Chosen::Upstream(_) if self.objective.is_some() => {
+                Err(Failure::new(Exit::Usage, "--objective needs --bus summary_bus"))
             }
             Chosen::Upstream(_) if self.all_versions => {
                 Err(Failure::new(Exit::Usage, "--all-versions needs --bus summary_bus"))

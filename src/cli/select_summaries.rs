@@ -39,6 +39,8 @@ pub(super) struct SummaryQuery<'a> {
     pub limit: Option<u64>,
     pub group_by: Option<&'a str>,
     pub all_versions: bool,
+    /// What the pack is for, in words.
+    pub objective: Option<&'a str>,
     pub name: String,
     pub out: Option<PathBuf>,
 }
@@ -223,6 +225,9 @@ fn manifest(args: &SummaryQuery<'_>, context: &Context, chosen: &Chosen, fields:
         },
         "drop_reasons": reasons,
     });
+    if let Some(objective) = args.objective.map(str::trim).filter(|words| !words.is_empty()) {
+        manifest["notes"] = objective.into();
+    }
     if !chosen.missing.is_empty() {
         manifest["missing_days"] = json!(chosen.missing);
     }

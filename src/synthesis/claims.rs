@@ -11,6 +11,7 @@
 //! See docs/adr/0093-claims-and-labels-of-packs-from-summaries.md.
 
 use crate::contract::time::parse_instant;
+use crate::digest::said::{name_before, without_rules};
 use crate::digest::tasks::day_in_brackets;
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::rank::quality;
@@ -20,7 +21,7 @@ use crate::model::builtin::text::lines::{
 use crate::model::builtin::text::words::fold;
 use crate::model::builtin::text::{Block, Kind, Part, Text};
 
-use super::no_claims::states_nothing;
+use super::no_claims::{states_nothing, without_notices};
 use super::{inline, raw_url};
 
 /// What ends a sentence.
@@ -47,7 +48,8 @@ pub(crate) struct Statement {
 pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
     let source = with_days_inside(&raw_url::with_hosts(source));
     let text = Text::new(vec![Part { id, text: &source }]);
-    let mut found = Vec::new();
+    let name = name_before(&source).map(folded);
+    let mut found: Vec<Statement> = Vec::new();
     for at in 0..text.sentences.len() {
         let said = without_labels(text.sentence(at));
         let (said, is_log) = without_log_head(said, begins_line(&text, at));
@@ -55,13 +57,20 @@ pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
         if !plain.text.contains(char::is_alphanumeric) {
             continue;
         }
+        let plain = without_rules(&plain.text);
+        let (rest, has_notice) = without_notices(&plain);
+        // A notice beside a statement leaves alone.
+        let said = if has_notice && !rest.is_empty() { rest } else { plain };
         let why_not = match is_log {
             true => Some("a line of a log"),
-            false => why_not(&text, at, &plain.text),
+            false if found.is_empty() && name.as_deref() == Some(&folded(&said)) => {
+                Some("a heading")
+            }
+            false => why_not(&text, at, &said),
         };
         let text = match said_by(&text, at) {
-            Some(name) => format!("{name}: {}", plain.text),
-            None => plain.text,
+            Some(name) => format!("{name}: {said}"),
+            None => said,
         };
         found.push(Statement { text, why_not });
         if found.len() >= SENTENCES_MAX {
@@ -180,17 +189,24 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
     match box_before(before) {
         Some(true) => return Some("an item that is done"),
         Some(false) => return Some("an item to do"),
-        None if plain.contains("[x]") || plain.contains(['☑', '☒', '✅']) => {
-            return Some("an item that is done");
-        }
-        None if plain.contains("[ ]") || plain.contains('☐') => return Some("an item to do"),
         None => {}
     }
     let said = spoken(plain);
+    // `a[x]` within a sentence is no box.
+    if said.starts_with("[x]") || said.starts_with("[X]") || said.starts_with(['☑', '☒', '✅'])
+    {
+        return Some("an item that is done");
+    }
+    if said.starts_with("[ ]") || said.starts_with('☐') {
+        return Some("an item to do");
+    }
     if is_courtesy(said) {
         return Some("a greeting or thanks");
     }
     let is_labelled = said.len() < plain.len();
+    if is_thanks(said) {
+        return Some("a greeting or thanks");
+    }
     // `Winner: Ana Ruiz.` says who won.
     if let Some(why) = states_nothing(said).filter(|why| !is_labelled || *why != "a name") {
         return Some(why);
@@ -276,6 +292,24 @@ fn is_courtesy(said: &str) -> bool {
     };
     quality::courtesy(&text, 0).is_some()
         && !said.split_once(',').is_some_and(|(_, rest)| says_more(rest))
+}
+
+/// A few words of which a part is nothing but thanks: `Perfecto, gracias.`
+fn is_thanks(said: &str) -> bool {
+    const WORDS_MAX: usize = 4;
+    const THANKS: &[&str] =
+        &["danke", "vielen dank", "besten dank", "herzlichen dank", "grazie", "obrigad"];
+    let parts = || said.split([',', '!', '.', '¡']).map(str::trim).filter(|part| !part.is_empty());
+    let thanks = |part: &str| {
+        let text = Text::new(vec![Part { id: "said", text: part }]);
+        let folded = fold(part);
+        THANKS.iter().any(|thanks| folded.starts_with(thanks))
+            || !text.sentences.is_empty() && quality::courtesy(&text, 0).is_some()
+    };
+    said.split_whitespace().count() <= WORDS_MAX
+        && !said.contains(|c: char| c.is_ascii_digit())
+        && !has_subject_and_verb(said)
+        && parts().any(thanks)
 }
 
 /// How many words a text has, and how many of them carry meaning.
@@ -403,6 +437,24 @@ mod tests {
         {
             assert!(claims(courtesy).is_empty(), "{courtesy}");
         }
+        for (said, why) in [
+            ("Perfecto, gracias.", "a greeting or thanks"),
+            ("Super, danke!", "a greeting or thanks"),
+            ("Parfait, merci.", "a greeting or thanks"),
+            ("Perfect, thanks!", "a greeting or thanks"),
+            ("Congratulations!", "too few words"),
+        ] {
+            let found = statements("s", said);
+            assert_eq!(found.first().and_then(|one| one.why_not), Some(why), "{said}: {found:?}");
+        }
+        assert_eq!(
+            claims("Nota sobre el piano. El piano necesita una cuerda."),
+            ["El piano necesita una cuerda."]
+        );
+        assert_eq!(
+            claims("The value of a[x] doubles each step."),
+            ["The value of a[x] doubles each step."]
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ const SECTIONS: [&str; 3] = ["Findings", "Sources", "Gaps"];
 /// Why nothing can be drafted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    #[error("draft perspectives: the objective is empty")]
+    #[error("draft perspectives: the objective has no words")]
     NoObjective,
     #[error("draft perspectives: {0} were asked for; 1 to {COUNT_MAX} are possible")]
     BadCount(usize),
@@ -57,7 +57,7 @@ pub struct DraftInput<'a> {
 
 pub fn draft(input: DraftInput<'_>) -> Result<Perspectives, DraftError> {
     let objective = input.objective.split_whitespace().collect::<Vec<_>>().join(" ");
-    if objective.is_empty() {
+    if !objective.contains(char::is_alphanumeric) {
         return Err(DraftError::NoObjective);
     }
     if !(1..=COUNT_MAX).contains(&input.count) {
@@ -108,13 +108,23 @@ pub fn adopt(answer: &Value, input: DraftInput<'_>, plain: Perspectives) -> (Per
 
 /// A title that says what the research is about. The agent that gets a perspective is told its title
 /// and no objective, so a title that leaves out words of the objective gets them added.
-fn with_objective(title: &str, objective: &str) -> String {
+pub(super) fn with_objective(title: &str, objective: &str) -> String {
     let objective = objective.split_whitespace().collect::<Vec<_>>().join(" ");
     let said: BTreeSet<String> = words(title).collect();
     let missing = words(&objective).any(|word| word.chars().count() > 3 && !said.contains(&word));
     let title = title.trim().trim_end_matches(['.', ':', ' ']);
+    // The beginning of the objective, cut to fit, gives way to the whole of it.
+    let begins = |part: &str| {
+        let part = part.trim_end_matches(['…', ' ']);
+        !part.is_empty() && objective.starts_with(part)
+    };
     match missing {
-        true => format!("{title}: {}", subject(&objective)),
+        true => {
+            let cut =
+                title.match_indices(": ").find(|(at, mark)| begins(&title[at + mark.len()..]));
+            let head = cut.map_or(title, |(at, _)| &title[..at]);
+            format!("{head}: {}", subject(&objective))
+        }
         false => title.to_owned(),
     }
 }
@@ -264,6 +274,7 @@ mod tests {
     #[test]
     fn invalid_draft_inputs_are_refused() {
         assert_eq!(of(" \n", 3), Err(DraftError::NoObjective));
+        assert_eq!(of("???", 3), Err(DraftError::NoObjective));
         assert_eq!(of("x", 0), Err(DraftError::BadCount(0)));
         assert_eq!(of("x", 51), Err(DraftError::BadCount(51)));
         let nobody = DraftInput {
@@ -282,6 +293,10 @@ mod tests {
         assert_eq!(
             with_objective("SQLite: technical overview", objective),
             "SQLite: technical overview: Where does SQLite lose writes after a power cut"
+        );
+        assert_eq!(
+            with_objective("Costs: Where does SQLite lose wri…", objective),
+            "Costs: Where does SQLite lose writes after a power cut"
         );
         let whole = "Objections: where does SQLite lose writes after a power cut";
         assert_eq!(with_objective(whole, objective), whole);

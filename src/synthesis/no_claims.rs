@@ -58,7 +58,6 @@ const ASKED: &[&str] = &[
     "necesito que",
     "necesitamos que",
     "enviame",
-    "enviame",
     "mandame",
     "envianos",
     "avisame",
@@ -122,6 +121,144 @@ const NOTICES: &[&[&str]] = &[
     &["consider the environment"],
     &["all rights reserved"],
     &["todos los derechos reservados"],
+    &["alle rechte vorbehalten"],
+    &["tous droits reserves"],
+    &["tutti i diritti riservati"],
+    &["todos os direitos reservados"],
+];
+/// How a note about the owner of a text begins.
+const OWNERS: &[&str] = &["(c) ", "© ", "copyright "];
+/// How a sentence begins that only announces or hands over something. `Attached is …` states nothing, but a
+/// verb, a number or a second part behind it does.
+const ANNOUNCES: &[&str] = &[
+    "just a quick note",
+    "just a short note",
+    "just a note",
+    "just a quick update",
+    "a quick note",
+    "a short note",
+    "quick note",
+    "i attach",
+    "i am attaching",
+    "i m attaching",
+    "i have attached",
+    "i ve attached",
+    "we attach",
+    "we have attached",
+    "attached is",
+    "attached are",
+    "attached please find",
+    "attached you will find",
+    "attached you ll find",
+    "please find attached",
+    "please find enclosed",
+    "enclosed is",
+    "enclosed are",
+    "enclosed please find",
+    "enclosed you will find",
+    "see attached",
+    "here is the",
+    "here is a",
+    "here is my",
+    "here is our",
+    "here are the",
+    "here are my",
+    "here are our",
+    "here are some",
+    "here s the",
+    "here s my",
+    "i am writing to you",
+    "i am writing about",
+    "i m writing about",
+    "i am forwarding",
+    "i forward",
+    "adjunto",
+    "te adjunto",
+    "le adjunto",
+    "les adjunto",
+    "os adjunto",
+    "adjuntamos",
+    "te adjuntamos",
+    "le adjuntamos",
+    "les adjuntamos",
+    "se adjunta",
+    "se adjuntan",
+    "te envio",
+    "le envio",
+    "les envio",
+    "le enviamos",
+    "les enviamos",
+    "te mando",
+    "le mando",
+    "les mando",
+    "te reenvio",
+    "le reenvio",
+    "les reenvio",
+    "aqui tienes",
+    "aqui tiene",
+    "aqui va",
+    "aqui van",
+    "solo una nota",
+    "una nota rapida",
+    "una nota breve",
+    "te escribo por",
+    "le escribo por",
+    "les escribo por",
+    "anbei",
+    "anbei finden sie",
+    "anbei findest du",
+    "anbei erhalten sie",
+    "anbei erhaltst du",
+    "anbei sende ich",
+    "anbei schicke ich",
+    "im anhang",
+    "im anhang finden sie",
+    "im anhang findest du",
+    "in der anlage",
+    "in der anlage finden sie",
+    "ich schicke ihnen",
+    "ich schicke dir",
+    "ich sende ihnen",
+    "ich sende dir",
+    "nur eine kurze notiz",
+    "nur eine kurze nachricht",
+    "eine kurze notiz",
+    "kurze notiz",
+    "ci joint",
+    "vous trouverez ci joint",
+    "tu trouveras ci joint",
+    "veuillez trouver ci joint",
+    "en piece jointe",
+    "je joins",
+    "je vous joins",
+    "je te joins",
+    "je vous envoie",
+    "je t envoie",
+    "je vous transmets",
+    "je te transmets",
+    "voici",
+    "juste un mot",
+    "juste un petit mot",
+    "un petit mot",
+    "juste une note",
+];
+/// Words that begin a part of a sentence which may state something.
+const PARTS: &[&str] = &["that", "which", "because", "que", "porque", "dass", "weil", "qui", "car"];
+/// Words beside a bare number that make it a telephone number.
+const PHONES: &[&str] = &[
+    "tel",
+    "telephone",
+    "phone",
+    "mobile",
+    "cell",
+    "fax",
+    "telefono",
+    "movil",
+    "celular",
+    "telefon",
+    "handy",
+    "mobil",
+    "portable",
 ];
 /// Words before a telephone number.
 const REST_OF_CONTACT_MAX: usize = 2;
@@ -133,6 +270,9 @@ pub(super) fn states_nothing(said: &str) -> Option<&'static str> {
     let words = spaced(said);
     if greets(said) || closes_letter(said) {
         return Some("a greeting or thanks");
+    }
+    if announces(said, &words) {
+        return Some("an announcement");
     }
     if is_notice(said, &words) {
         return Some("a notice below a mail");
@@ -155,6 +295,74 @@ fn is_notice(said: &str, words: &str) -> bool {
     is_frame(said)
         || NOTICES.iter().any(|row| row.iter().all(|part| words.contains(part)))
         || starts.iter().any(|start| words.trim_start().starts_with(spaced(start).trim()))
+}
+
+/// A sentence that says what comes with it or what it is about, and no more.
+fn announces(said: &str, words: &str) -> bool {
+    // The longest beginning decides: `Anbei finden Sie` has a verb.
+    let begins = |phrase: &&&str| words.starts_with(&format!(" {phrase} "));
+    let Some(phrase) = ANNOUNCES.iter().filter(begins).max_by_key(|phrase| phrase.len()) else {
+        return false;
+    };
+    let mut rest = words[phrase.len() + 1..].split_whitespace();
+    let states = |word: &str| lexicon().phrases.finite.contains(word) || PARTS.contains(&word);
+    let has_parts = said.contains([':', ';', '?']) || said.contains(|c: char| c.is_ascii_digit());
+    !has_parts && !rest.any(states)
+}
+
+/// What a sentence says beside the notices in it, and whether that is less than all: `The shears cost 24 EUR.
+/// (c) 2026 Garden Tools Ltd. All rights reserved.` is one sentence for a splitter that knows `EUR.`
+pub(super) fn without_notices(said: &str) -> (String, bool) {
+    let mut kept: Vec<&str> = Vec::new();
+    let parts = notice_parts(said);
+    let is_row = |part: &&str| is_notice(part, &spaced(part));
+    if !parts.iter().any(|part| names_owner(part)) && !is_row(&said) {
+        return (said.to_owned(), false);
+    }
+    let mut at = 0;
+    while at < parts.len() {
+        let part = parts[at];
+        if names_owner(part) {
+            // `(c) 2026 Dr. Smith. All rights reserved.`: up to the end of the notice.
+            let end = parts[at..].iter().position(|part| is_row(part) && !names_owner(part));
+            at += end.unwrap_or(0) + 1;
+            continue;
+        }
+        if !is_row(&part) {
+            kept.push(part);
+        }
+        at += 1;
+    }
+    let is_less = kept.len() < parts.len();
+    (kept.join(" "), is_less)
+}
+
+/// The parts of a sentence behind full stops, and what begins with the mark of an owner.
+fn notice_parts(said: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, _) in said.match_indices(' ') {
+        let rest = &said[at + 1..];
+        if said[..at].ends_with(['.', '!']) || names_owner(rest) {
+            parts.push(said[start..at].trim());
+            start = at + 1;
+        }
+    }
+    parts.push(said[start..].trim());
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// `(c) 2026 Garden Tools Ltd.`
+fn names_owner(part: &str) -> bool {
+    let low = part.get(..16.min(part.len())).unwrap_or(part).to_lowercase();
+    let behind = OWNERS.iter().find_map(|mark| low.strip_prefix(mark));
+    behind.is_some_and(|rest| {
+        low.starts_with('©')
+            || rest
+                .trim_start_matches(['(', 'c', ')', '©', ' '])
+                .starts_with(|c: char| c.is_ascii_digit())
+    })
 }
 
 fn is_request(said: &str, words: &str) -> bool {
@@ -195,8 +403,17 @@ fn is_contact(said: &str) -> bool {
     let is_mail = |word: &str| word.contains('@') && word.contains('.');
     let others = words.iter().filter(|word| !is_number(&word.as_str()) && !is_mail(word)).count();
     let has_sum = said.contains(['€', '$', '£', '%']);
-    // An amount has separators of thousands: `4,300,000 EUR` is no telephone number.
-    let is_phone = numbers >= PHONE_DIGITS_MIN
+    // An amount has separators of thousands: `4,300,000 EUR` is no telephone number. A bare number may be that
+    // of an order.
+    let folded = spaced(said);
+    let is_marked = others == 0
+        || PHONES.iter().any(|word| has(&folded, word))
+        || words
+            .iter()
+            .any(|word| is_number(&word.as_str()) && !word.bytes().all(|b| b.is_ascii_digit()))
+        || words.iter().filter(|word| is_number(&word.as_str())).count() > 1;
+    let is_phone = is_marked
+        && numbers >= PHONE_DIGITS_MIN
         && words.iter().any(|word| digits(word) >= 3 && is_number(&word.as_str()))
         && !words.iter().any(|word| word.contains(',') && is_number(&word.as_str()));
     let has_mail = words.iter().any(|word| is_mail(word));
@@ -237,6 +454,10 @@ fn names_only(said: &str) -> bool {
     }
     let numbers = words.iter().filter(|word| is_number(word)).count();
     let commas = said.matches([',', ';', '|', '·']).count();
+    // One word is no name to be sure of: `Congratulations!`
+    if names == 1 && numbers == 0 {
+        return false;
+    }
     // `Salary 32,000 EUR.` and `Deadline 4 May.` have a number and no list of places.
     numbers == 0 || (commas >= 2 && !said.contains(['€', '$', '£', '%']))
 }
@@ -273,6 +494,17 @@ mod tests {
             ),
             ("If you have received this mail in error, delete it.", "a notice below a mail"),
             ("Dear Ms Okeke,", "a greeting or thanks"),
+            ("Te adjunto la factura del motor.", "an announcement"),
+            ("Te reenvío el comprobante.", "an announcement"),
+            ("Just a quick note about the boat.", "an announcement"),
+            ("Attached is the signed lease.", "an announcement"),
+            ("Please find attached the minutes of the board.", "an announcement"),
+            ("Anbei finden Sie die Rechnung.", "an announcement"),
+            ("Im Anhang die Fotos vom Dach.", "an announcement"),
+            ("Nur eine kurze Notiz zum Boot.", "an announcement"),
+            ("Je vous envoie le devis du peintre.", "an announcement"),
+            ("Vous trouverez ci-joint le contrat signé.", "an announcement"),
+            ("Juste un petit mot sur le bateau.", "an announcement"),
         ] {
             assert_eq!(states_nothing(said), Some(why), "{said}");
         }
@@ -297,8 +529,46 @@ mod tests {
             "You should take the night bus.",
             "La bomba es nueva.",
             "会议定于星期五上午十点举行。",
+            "Attached is the lease that ends in May.",
+            "Te adjunto la factura de 340 EUR.",
+            "Just a quick note: the boat is ready.",
+            "Anbei die Rechnung über 340 EUR.",
+            "Voici le plan: nous partons à neuf heures.",
+            "Order 12345678 arrived.",
+            "Invoice 20260305 paid.",
+            "Revenue reached 4300000.",
+            "Congratulations!",
         ] {
             assert_eq!(states_nothing(said), None, "{said}");
+        }
+    }
+
+    #[test]
+    fn only_the_notice_leaves_a_sentence() {
+        for (said, kept) in [
+            (
+                "The new shears cost 24 EUR. (c) 2026 Garden Tools Ltd. All rights reserved.",
+                "The new shears cost 24 EUR.",
+            ),
+            ("The shears cost 24 EUR (c) 2026 Garden Tools.", "The shears cost 24 EUR"),
+            (
+                "Las tijeras cuestan 24 EUR. © 2026 Jardín S.A. Todos los derechos reservados.",
+                "Las tijeras cuestan 24 EUR.",
+            ),
+            (
+                "Die Schere kostet 24 EUR. © Garten GmbH. Alle Rechte vorbehalten.",
+                "Die Schere kostet 24 EUR.",
+            ),
+            (
+                "Le sécateur coûte 24 EUR. Copyright 2026 Jardin. Tous droits réservés.",
+                "Le sécateur coûte 24 EUR.",
+            ),
+            ("(c) 2026 Dr. Smith Inc. All rights reserved.", ""),
+        ] {
+            assert_eq!(without_notices(said), (kept.to_owned(), true), "{said}");
+        }
+        for said in ["The pump is new. It runs.", "Plan (c) is the cheapest of the three."] {
+            assert_eq!(without_notices(said), (said.to_owned(), false));
         }
     }
 }

@@ -20,6 +20,7 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::citations::SUMMARY_SCHEME;
 use super::claims::{self, Statement};
+use super::draft::with_objective;
 use super::finding::{Code, Findings};
 use super::inline;
 use super::manifest::Kilobytes;
@@ -60,6 +61,9 @@ pub(crate) enum SelectionError {
     #[error("make a run of the selection")]
     Run(#[from] RunDirError),
 }
+
+/// What a run says where its selection has no objective.
+pub const NO_OBJECTIVE: &str = "no objective was given: the summaries of a selection";
 
 /// A valid selection manifest.
 #[derive(Debug, Clone)]
@@ -184,8 +188,8 @@ struct SelectionGroup {
     id: String,
     title: String,
     items: Vec<BusSummary>,
-    /// Ids of summaries that it does not hold because their sources are private.
-    private: Vec<String>,
+    /// How many summaries it does not hold because they are private.
+    private: usize,
 }
 
 /// Makes the run directory. False with findings when that is refused; warnings are added in both cases.
@@ -227,12 +231,15 @@ pub(crate) fn make_run(
             item.publish == Some(false) || kept.contains(id.as_str()) || !said.private.is_empty();
         local_only |= !private && (item.is_local_only() || said.is_local_only());
         if private {
-            let message = "marked publish: false, and left out";
-            findings.warn(Code::PrivateItem, "summaries", id.as_str(), message);
             private_streams.insert(id.clone(), item.stream.clone());
         }
         !private
     });
+    // Findings go into the records of the run, so they count what is private and do not name it.
+    if !private_streams.is_empty() {
+        let message = format!("{} marked publish: false, and left out", private_streams.len());
+        findings.warn(Code::PrivateItem, "summaries", "", message);
+    }
     if found.is_empty() && !ids.is_empty() && findings.errors() == before {
         let message = "every summary of the selection is marked publish: false";
         findings.error(Code::PrivateItem, "summaries", "", message);
@@ -277,13 +284,13 @@ fn groups(
     found: &BTreeMap<String, BusSummary>,
     private: &BTreeMap<String, String>,
 ) -> Vec<SelectionGroup> {
-    let mut by_name: BTreeMap<String, (Vec<BusSummary>, Vec<String>)> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, (Vec<BusSummary>, usize)> = BTreeMap::new();
     for picked in &selection.items {
         let named = |stream: &String| picked.group.clone().unwrap_or_else(|| stream.clone());
         if let Some(item) = found.get(&picked.id) {
             by_name.entry(named(&item.stream)).or_default().0.push(item.clone());
         } else if let Some(stream) = private.get(&picked.id) {
-            by_name.entry(named(stream)).or_default().1.push(picked.id.clone());
+            by_name.entry(named(stream)).or_default().1 += 1;
         }
     }
     let mut groups = Vec::new();
@@ -406,8 +413,8 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
             }
         }
     }
-    for id in &group.private {
-        left_out.push_str(&format!("- {id} (marked publish: false)\n"));
+    if group.private > 0 {
+        left_out.push_str(&format!("- {} marked publish: false\n", group.private));
     }
     let mut text = String::from("## Findings\n\n");
     for (claim, cited) in claims {
@@ -442,7 +449,8 @@ fn untold_title(item: &BusSummary, statements: &[Statement]) -> Option<String> {
         && title.contains(char::is_alphabetic)
         && !title.ends_with(['.', '?', '!', '…'])
         && !title.contains(": ")
-        && !(words == 1 && title.contains(['.', '/', '_']));
+        && !(words == 1 && title.contains(['.', '/', '_']))
+        && !is_file_name(&title);
     let is_mail = item.meta.contains_key("mailbox");
     if !is_name
         || is_mail
@@ -454,6 +462,15 @@ fn untold_title(item: &BusSummary, statements: &[Statement]) -> Option<String> {
     let kept = statements.iter().filter(|one| one.why_not.is_none());
     let said: BTreeSet<String> = kept.flat_map(|one| words_of(&one.text)).collect();
     words_of(&title).iter().any(|word| !said.contains(word)).then_some(title)
+}
+
+/// `Nota del piano.txt`: a few letters and digits behind the last full stop.
+fn is_file_name(title: &str) -> bool {
+    const ENDING_MAX: usize = 5;
+    title.rsplit_once('.').is_some_and(|(_, ending)| {
+        (1..=ENDING_MAX).contains(&ending.len())
+            && ending.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
 }
 
 fn words_of(text: &str) -> Vec<String> {
@@ -487,9 +504,14 @@ fn perspectives(
     groups: &[SelectionGroup],
     limits: &SelectionLimits,
 ) -> Value {
+    // An agent is told the title of its perspective and nothing else of the objective.
+    let title = |group: &SelectionGroup| match selection.notes.trim() {
+        "" => group.title.clone(),
+        objective => with_objective(&group.title, objective),
+    };
     let perspective = |group: &SelectionGroup| {
         json!({
-            "id": group.id, "title": group.title, "track": "standard",
+            "id": group.id, "title": title(group), "track": "standard",
             "agent_type": limits.agent_type,
             "prompt_contract": {
                 "max_words": WORDS_MAX, "max_sources": group.items.len(), "tool_budget": {},
@@ -512,7 +534,7 @@ fn manifest(
 ) -> Value {
     let at = &selection.created_at;
     let query = match selection.notes.trim() {
-        "" => "summaries of a selection",
+        "" => NO_OBJECTIVE,
         notes => notes,
     };
     json!({
@@ -588,7 +610,7 @@ mod tests {
             id: "g".to_owned(),
             title: "G".to_owned(),
             items: vec![item(1, "a.md"), item(2, "a.md"), item(3, "b.md")],
-            private: Vec::new(),
+            private: 0,
         };
         let labels = Labels::of(std::slice::from_ref(&group));
         let claim = "- The roof of the hall was repaired in May. [@s1] [@s3]";
