@@ -90,7 +90,7 @@ pub struct BuildSettings<'a> {
     pub environment: Environment,
     /// The build stops when this is set.
     pub stop: &'a AtomicBool,
-    /// Receives how many windows were examined, and how many there are.
+    /// Receives how many windows are done, and how many there are.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -354,11 +354,19 @@ impl<'a> Build<'a> {
         self.reach("selection");
         let mut produced = BTreeSet::new();
         let mut changes = Changes::default();
-        let mut done = 0;
+        // Windows that need a new bag. All of them are known, and their summaries are published, before
+        // the first is written: a build that must wait has written nothing.
+        let mut fresh: Vec<&WindowJob<'_>> = Vec::new();
+        (settings.progress)(0, self.report.windows);
         for part in jobs.chunks(JOBS_AT_ONCE) {
             self.give_up_if_told()?;
+            fresh.extend(self.examine(library, &open_tasks, part, &mut produced, &mut changes)?);
+        }
+        let mut done = self.report.windows - fresh.len() as u64;
+        for part in fresh.chunks(JOBS_AT_ONCE) {
+            self.give_up_if_told()?;
             (settings.progress)(done, self.report.windows);
-            self.some(library, &open_tasks, part, &mut produced, &mut changes)?;
+            self.write_new(library, &open_tasks, part)?;
             done += part.len() as u64;
         }
         (settings.progress)(done, self.report.windows);
@@ -404,15 +412,16 @@ impl<'a> Build<'a> {
         (windows, full && self.order.window.is_none())
     }
 
-    /// Examines some windows and writes the bags that are new in them.
-    fn some(
+    /// Examines some windows. Returns those that need a new bag; every summary of such a bag is
+    /// published.
+    fn examine<'j, 'm>(
         &mut self,
         library: &Library,
         open_tasks: &OpenTasks,
-        jobs: &[WindowJob<'_>],
+        jobs: &'j [WindowJob<'m>],
         produced: &mut BTreeSet<String>,
         changes: &mut Changes,
-    ) -> Result<(), BuildError> {
+    ) -> Result<Vec<&'j WindowJob<'m>>, BuildError> {
         let catalog = self.digests.catalog();
         let looked =
             in_parallel(jobs, self.settings.threads, |job| look(library, open_tasks, catalog, job));
@@ -421,6 +430,7 @@ impl<'a> Build<'a> {
             self.account.count("selection", "candidates", looked.candidates);
             self.account.count("selection", "selected", looked.selected);
             self.account.count("selection", "windows", 1);
+            let mut has_new = false;
             for (bag_id, group, standing) in looked.drafts {
                 let key = (job.selector.selector_id.clone(), job.window.label(), group);
                 let before = self.digests.catalog().standing(&key);
@@ -434,9 +444,38 @@ impl<'a> Build<'a> {
                 match standing {
                     BagStanding::Live => self.report.unchanged_bags += 1,
                     BagStanding::Retired => changes.restored.push(bag_id.clone()),
-                    BagStanding::New(draft) => fresh.push((job, draft)),
+                    BagStanding::New(draft) => {
+                        has_new = true;
+                        for place in &draft.units {
+                            let unit = &library.units()[*place as usize];
+                            self.manifest(unit.stream, unit.day, unit.seq)?;
+                        }
+                    }
                 }
                 produced.insert(bag_id);
+            }
+            fresh.extend(has_new.then_some(job));
+        }
+        Ok(fresh)
+    }
+
+    /// Writes the new bags of some windows. The windows are examined again, because the new bags of all
+    /// windows together may be too large for the memory.
+    fn write_new(
+        &mut self,
+        library: &Library,
+        open_tasks: &OpenTasks,
+        jobs: &[&WindowJob<'_>],
+    ) -> Result<(), BuildError> {
+        let catalog = self.digests.catalog();
+        let looked =
+            in_parallel(jobs, self.settings.threads, |job| look(library, open_tasks, catalog, job));
+        let mut fresh = Vec::new();
+        for (job, looked) in jobs.iter().zip(looked) {
+            for (_, _, standing) in looked.drafts {
+                if let BagStanding::New(draft) = standing {
+                    fresh.push((*job, draft));
+                }
             }
         }
         for part in fresh.chunks(BAGS_AT_ONCE) {
@@ -453,19 +492,10 @@ impl<'a> Build<'a> {
         open_tasks: &OpenTasks,
         fresh: &[(&WindowJob<'_>, Box<BagDraft>)],
     ) -> Result<(), BuildError> {
-        for (_, draft) in fresh {
-            for place in &draft.units {
-                let unit = &library.units()[*place as usize];
-                self.manifest(unit.stream, unit.day, unit.seq)?;
-            }
-        }
         self.begin()?;
         self.reach("staging");
-        let Some(stamp) = &mut self.stamp else { return Ok(()) };
-        for (key, (hash, _)) in &self.manifests {
-            stamp.manifests.entry(*key).or_insert_with(|| hash.clone());
-        }
-        let (stamp, log, disk) = (&*stamp, self.log, self.digests.disk().as_ref());
+        let Some(stamp) = &self.stamp else { return Ok(()) };
+        let (stamp, log, disk) = (stamp, self.log, self.digests.disk().as_ref());
         let staging = self.digests.staging(&self.order.run_id);
         let written = in_parallel(fresh, self.settings.threads, |(job, draft)| {
             write_bag((library, open_tasks), log, disk, &staging, stamp, job, draft)
@@ -508,7 +538,7 @@ impl<'a> Build<'a> {
             created_at: at.to_string(),
             registry_hash: self.settings.selectors.hash().hex(),
             engine_version: self.settings.engine_version.to_owned(),
-            manifests: BTreeMap::new(),
+            manifests: self.manifests.iter().map(|(key, (hash, _))| (*key, hash.clone())).collect(),
         });
         let staging = self.digests.staging(&self.order.run_id);
         self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
@@ -687,9 +717,9 @@ impl<'a> Build<'a> {
 
     /// Records a failure as far as possible and returns it.
     fn failed(&mut self, error: BuildError) -> BuildError {
-        // The caller builds again, and this build wrote no files.
+        // The caller builds again, and this build wrote nothing: it found out before it began.
         let waits = matches!(error, BuildError::SummariesBehind { .. }) && self.order.waits;
-        if matches!(error, BuildError::UnknownSelector(_)) || (waits && self.noted.is_none()) {
+        if matches!(error, BuildError::UnknownSelector(_)) || waits {
             return error;
         }
         let staged = self.digests.staged_name(&self.order.run_id);

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use summarizer::contract::hash::sha256;
 use summarizer::contract::schema;
-use summarizer::digest::build::BuildError;
+use summarizer::contract::time::{Timestamp, parse_instant};
+use summarizer::digest::build::{BuildError, BuildOrder};
 use summarizer::digest::publish::DigestError;
 
 use crate::faulty::{Faulty, failing, record_of, without_records};
@@ -406,6 +407,49 @@ fn summaries_must_be_published_before_their_bags() {
     assert!(matches!(error, BuildError::SummariesBehind { .. }), "{error}");
     assert_eq!(record_of(&world)["errors"][0]["type"], "INPUT_MISSING");
     assert!(!world.buses.join("index/digest_registry.json").exists());
+}
+
+/// More windows than a build writes at a time, the summary of the last one not yet published. Returns the
+/// manifest that is missing and its content.
+fn a_long_time_with_its_last_day_unpublished(world: &mut World) -> (PathBuf, Vec<u8>) {
+    let first = parse_instant("2025-11-01T10:00:00Z").unwrap().at;
+    let time = |days: i64| Timestamp(first.0 + days * 86_400_000).to_string();
+    let all: Vec<_> = (0..70).map(|n| made(&format!("n{n:02}"), &time(n), &[], "")).collect();
+    world.select(&[json!({"selector_id": "daily", "window": {"type": "day"}})]);
+    world.produce(&all);
+    let last = &time(69)[..10];
+    let manifest = format!("summaries/manifest/{last}.sessions.summary.manifest.json");
+    let path = world.buses.join(manifest);
+    let content = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    (path, content)
+}
+
+#[test]
+fn a_build_that_waits_for_summaries_writes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let mut world = World::new(home.path());
+    let (path, content) = a_long_time_with_its_last_day_unpublished(&mut world);
+    let order = BuildOrder { waits: true, ..world.order() };
+    for _ in 0..2 {
+        let error = world.build_order(&order).unwrap_err();
+        assert!(matches!(error, BuildError::SummariesBehind { .. }), "{error}");
+        assert_eq!(world.log.notes, [""; 0], "the log holds nothing of it");
+    }
+    std::fs::write(path, content).unwrap();
+    let built = world.build_order(&order).unwrap();
+    assert_eq!((built.published, built.windows), (70, 70));
+    assert_eq!(record_of(&world)["status"], "success");
+    assert_eq!(world.verify().violations, []);
+}
+
+#[test]
+fn a_build_that_does_not_wait_for_summaries_commits_no_bag() {
+    let home = tempfile::tempdir().unwrap();
+    let mut world = World::new(home.path());
+    a_long_time_with_its_last_day_unpublished(&mut world);
+    world.build().unwrap_err();
+    assert_eq!(world.log.notes, ["digest.started", "digest.finished"]);
 }
 
 #[test]
