@@ -563,8 +563,10 @@ fn figures_at(log: &Reader, closed: &ClosedSegment) -> Result<SessionFigures, Re
             return Ok(figures);
         }
     }
-    // A segment that failed has no snapshot, and that of another was taken back.
-    figures_until(log, closed.covers)
+    // A segment that failed has no snapshot, and that of another was taken back. A session that did not
+    // record its end was closed where the next one begins, which is read again.
+    let next_begins = matches!(log.event(closed.covers)?, Some(Event::SessionStarted { .. }));
+    figures_until(log, Seq(closed.covers.0 - u64::from(next_begins)))
 }
 
 /// A record of the log, read.

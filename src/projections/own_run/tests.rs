@@ -31,17 +31,19 @@ impl Log {
         let path = Path::new("/log.redb");
         let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
         let mut log = Log { store, requests: 0 };
-        log.write(
-            Event::SessionStarted {
-                run_id: "run_x".to_owned(),
-                command: "serve".to_owned(),
-                version: "1".to_owned(),
-                config: Digest::ZERO,
-                host: Box::default(),
-            },
-            None,
-        );
+        log.begin("run_x");
         log
+    }
+
+    fn begin(&mut self, session: &str) {
+        let started = Event::SessionStarted {
+            run_id: session.to_owned(),
+            command: "serve".to_owned(),
+            version: "1".to_owned(),
+            config: Digest::ZERO,
+            host: Box::default(),
+        };
+        self.write(started, None);
     }
 
     fn next(&self) -> Seq {
@@ -220,6 +222,23 @@ fn a_restart_in_between_changes_nothing_of_it() {
     let (checked, differences) = verify(&log.store.reader(), &segment, &store).unwrap();
     let problems: Vec<&str> = differences.iter().map(|one| one.what.as_str()).collect();
     assert!(checked > 5 && problems.iter().all(|one| *one == "it is missing"), "{problems:?}");
+}
+
+#[test]
+fn the_figures_of_a_session_without_an_end_do_not_depend_on_its_last_snapshot() {
+    let mut log = Log::new();
+    let thresholds = Thresholds { event_threshold: 12, step_fallback: u64::MAX };
+    let mut own = OwnRun::new(&log.store.reader(), thresholds);
+    log.summary();
+    own.catch_up(&mut log).unwrap();
+    log.begin("run_y");
+    own.catch_up(&mut log).unwrap();
+    let closed = overview_of(&log.store.reader()).unwrap().closed.unwrap();
+    assert_eq!(closed.covers, closed.resume_from, "the next session is read again");
+    let kept = figures_at(&log.store.reader(), &closed).unwrap();
+    assert_eq!((&*kept.session_id, kept.day.sessions), ("run_x", 1));
+    log.store.forget(&[closed.seq]).unwrap();
+    assert_eq!(figures_at(&log.store.reader(), &closed).unwrap(), kept);
 }
 
 /// A request that is not due at the time of the log.
