@@ -151,14 +151,10 @@ pub(super) fn check(tree: &Tree<'_>, report: &mut Report) -> io::Result<()> {
 /// gone from its folder and from every index is seen. A collection of retired bags changes the indexes
 /// and writes no record; then only the log can prove that nothing else is gone.
 fn check_index_hashes(tree: &Tree<'_>, registry: &Value, report: &mut Report) -> io::Result<()> {
-    let records = records_of_indexes(tree)?;
-    let ended = |record: &Value| record["completed_at"].as_str().map(str::to_owned);
-    let Some(newest) = records.iter().filter_map(ended).max() else { return Ok(()) };
-    // A record without an end is of a build whose process died: the next start put its indexes in place.
-    let last = records.iter().filter(|record| ended(record).is_none_or(|at| at == newest));
+    let (Some(newest), last) = last_records_of_indexes(tree)? else { return Ok(()) };
     let mut differing = Vec::new();
-    for record in last {
-        differing = differing_indexes(tree, record)?;
+    for indexes in last {
+        differing = differing_indexes(tree, &indexes)?;
         if differing.is_empty() {
             return Ok(());
         }
@@ -176,29 +172,40 @@ fn check_index_hashes(tree: &Tree<'_>, registry: &Value, report: &mut Report) ->
     Ok(())
 }
 
-/// The records of builds that published indexes.
-fn records_of_indexes(tree: &Tree<'_>) -> io::Result<Vec<Value>> {
-    let mut records = Vec::new();
+/// When the last build ended that published indexes, and the indexes in its record. A record without an
+/// end is of a build whose process died: the next start put its indexes in place, so they come with it.
+/// Nothing of older records is kept: there may be one for each few minutes of years.
+fn last_records_of_indexes(tree: &Tree<'_>) -> io::Result<(Option<String>, Vec<Vec<Value>>)> {
+    let (mut newest, mut ended, mut endless) = (None, Vec::new(), Vec::new());
     for name in names(tree, RUN_RECORDS_DIR)? {
         if !name.ends_with(".run_record.json") || name.starts_with('.') {
             continue;
         }
         let bytes = tree.disk.read(&tree.root.join(RUN_RECORDS_DIR).join(&name))?;
-        let record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let mut outputs = record["outputs"].as_array().into_iter().flatten();
+        let mut record: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         let is_index =
             |one: &Value| one["artifact_family"] == "digest_index" && one["data_hash"].is_string();
-        if outputs.any(is_index) {
-            records.push(record);
+        let outputs = record["outputs"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let indexes: Vec<Value> = outputs.into_iter().filter(is_index).collect();
+        if indexes.is_empty() {
+            continue;
+        }
+        let at = record["completed_at"].as_str().map(str::to_owned);
+        match (&at, &newest) {
+            (None, _) => endless.push(indexes),
+            (Some(at), Some(newest)) if at < newest => {}
+            _ if at == newest => ended.push(indexes),
+            _ => (newest, ended) = (at, vec![indexes]),
         }
     }
-    Ok(records)
+    ended.append(&mut endless);
+    Ok((newest, ended))
 }
 
 /// The indexes that are not what a record says.
-fn differing_indexes(tree: &Tree<'_>, record: &Value) -> io::Result<Vec<String>> {
+fn differing_indexes(tree: &Tree<'_>, indexes: &[Value]) -> io::Result<Vec<String>> {
     let mut differing = Vec::new();
-    for one in record["outputs"].as_array().into_iter().flatten() {
+    for one in indexes {
         let (path, hash) = (one["path"].as_str(), one["data_hash"].as_str());
         let (path, hash) = (path.unwrap_or_default(), hash.unwrap_or_default());
         if !INDEX_VERSIONS.iter().any(|(name, _)| path == format!("{INDEX_DIR}/{name}")) {
