@@ -42,6 +42,13 @@ pub(crate) struct Asked {
     pub names: Vec<u32>,
 }
 
+impl Asked {
+    /// The verbs of the sentences that may close it.
+    pub(crate) fn closing_verbs(&self) -> impl Iterator<Item = u32> {
+        self.verbs.iter().copied().chain([ANY_VERB])
+    }
+}
+
 /// A sentence that says that something is done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SaidDone {

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::done::{SaidDone, closes};
+use super::done::{Asked, SaidDone, closes};
 use super::library::{Library, Unit};
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
@@ -210,16 +210,14 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
         let later = |one: &Marked<'_>, other: &Marked<'_>| {
             other.unit.at > one.unit.at && !library.shares_source(one.unit, other.unit)
         };
-        for one in &units {
+        let with_tasks: Vec<&Marked<'_>> =
+            units.iter().copied().filter(|one| !one.marks.tasks.is_empty()).collect();
+        let answers = Answers::of(&units);
+        for one in &with_tasks {
             for task in &one.marks.tasks {
-                let answers = units.iter().filter(|other| later(one, other));
-                let said = |other: &&&Marked<'_>| (other.unit.at, other.unit.seq);
-                let answers: Vec<(&SaidDone, (Timestamp, Seq))> = answers
-                    .flat_map(|other| other.marks.done.iter().map(move |told| (told, said(&other))))
-                    .collect();
                 let closing = task.parts.iter().map(|part| {
-                    let mut all = answers.iter().filter(|(told, _)| closes(part, told));
-                    all.next().map(|(_, said)| *said)
+                    let other = answers.first(part, |other| later(one, other))?;
+                    Some((other.unit.at, other.unit.seq))
                 });
                 let closing: Option<Vec<(Timestamp, Seq)>> = closing.collect();
                 if let Some(last) = closing.and_then(|all| all.into_iter().max()) {
@@ -231,8 +229,8 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
             let is_open =
                 |task: &TaskMark| closed.get(&task.id).is_none_or(|(at, _)| *at > other.unit.at);
             let open =
-                |one: &&&Marked<'_>| later(one, other) && one.marks.tasks.iter().any(is_open);
-            let open: Vec<&&Marked<'_>> = units.iter().filter(open).collect();
+                |one: &&&Marked<'_>| one.marks.tasks.iter().any(is_open) && later(one, other);
+            let open: Vec<&&Marked<'_>> = with_tasks.iter().filter(open).collect();
             // Several flows may name the task of one text in their own words.
             let one_text = open.iter().all(|one| one.unit.at == open[0].unit.at);
             let one_each = open.iter().all(|one| one.marks.tasks.len() == 1);
@@ -244,6 +242,43 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
         }
     }
     closed.into_iter().map(|(task, (_, seq))| (task, seq)).collect()
+}
+
+/// What the texts of a thread say to be done, by the verbs they say it with: a thread may be long, and
+/// most of what is said in it is of other things.
+struct Answers<'m> {
+    /// Places in `all`, in the order of the thread.
+    by_verb: HashMap<u32, Vec<usize>>,
+    all: Vec<(&'m SaidDone, &'m Marked<'m>)>,
+}
+
+impl<'m> Answers<'m> {
+    fn of(units: &[&'m Marked<'m>]) -> Answers<'m> {
+        let told = units.iter().flat_map(|one| one.marks.done.iter().map(|told| (told, *one)));
+        let all: Vec<(&SaidDone, &Marked<'_>)> = told.collect();
+        let mut by_verb: HashMap<u32, Vec<usize>> = HashMap::new();
+        for (at, (told, _)) in all.iter().enumerate() {
+            for verb in &told.verbs {
+                by_verb.entry(*verb).or_default().push(at);
+            }
+        }
+        Answers { by_verb, all }
+    }
+
+    /// The first text that closes a part of a task and is one of those wanted.
+    fn first(
+        &self,
+        part: &Asked,
+        is_wanted: impl Fn(&Marked<'_>) -> bool,
+    ) -> Option<&'m Marked<'m>> {
+        let closes = |at: &usize| {
+            let (told, one) = self.all[*at];
+            closes(part, told) && is_wanted(one)
+        };
+        let said = part.closing_verbs().filter_map(|verb| self.by_verb.get(&verb));
+        let first = said.filter_map(|places| places.iter().copied().find(closes)).min();
+        first.map(|at| self.all[at].1)
+    }
 }
 
 /// The newest summary of each source by the same flow, with its tasks.
