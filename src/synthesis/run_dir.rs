@@ -273,6 +273,12 @@ impl<'a> RunDir<'a> {
             .map_err(|source| RunDirError::Write { path: path.0.clone(), source })
     }
 
+    /// Removes a file.
+    pub(super) fn remove(&self, path: &RelPath) -> Result<(), RunDirError> {
+        let place = self.place(path)?;
+        self.disk.remove_file(&place).map_err(write_failed(path))
+    }
+
     /// Appends one line durably. An unfinished last line is ended first.
     pub(crate) fn append_line(&self, path: &RelPath, line: &str) -> Result<(), RunDirError> {
         let place = self.place(path)?;

@@ -12,7 +12,7 @@
 //! See docs/adr/0030-packs-from-a-selection.md.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Number, Value, json};
 use unicode_normalization::UnicodeNormalization as _;
@@ -44,6 +44,10 @@ pub(crate) const ITEMS_MAX: usize = 100_000;
 const DAYS_SHOWN: usize = 10;
 
 const WORDS_MAX: u64 = 1_000_000;
+
+/// Folders of the run: what each group says, and the summaries of the pack.
+const OUTPUTS_DIR: &str = "wave-1";
+const SUMMARIES_DIR: &str = "summaries";
 
 /// Finds summary items by id, within some days when they are known.
 pub(crate) type FindItems<'a> = &'a dyn Fn(
@@ -202,7 +206,8 @@ pub(crate) fn make_run(
 ) -> Result<bool, SelectionError> {
     let manifest_path = path("manifest.json")?;
     let before = findings.errors();
-    if let Some(existing) = super::run::read_json(dir, &manifest_path, findings)?
+    let existing = super::run::read_json(dir, &manifest_path, findings)?;
+    if let Some(existing) = &existing
         && existing["run_id"].as_str() != Some(&selection.run_id)
     {
         let message = format!("the directory holds a run other than {}", selection.run_id);
@@ -249,9 +254,12 @@ pub(crate) fn make_run(
     }
     let groups = groups(selection, &found, &private_streams);
     let labels = Labels::of(&groups);
+    if existing.is_some() {
+        remove_other_groups(dir, &groups)?;
+    }
     for group in &groups {
         let text = output(group, &labels);
-        dir.write(&path(&format!("wave-1/{}.md", group.id))?, text.as_bytes())?;
+        dir.write(&path(&format!("{OUTPUTS_DIR}/{}.md", group.id))?, text.as_bytes())?;
     }
     dir.write(&path("citations/citations.jsonl")?, pool(selection, &groups, &labels).as_bytes())?;
     // The run names its own agent, so that every check of it knows the agent.
@@ -272,6 +280,20 @@ pub(crate) fn make_run(
         dir.write(&path, text.as_bytes())?;
     }
     Ok(true)
+}
+
+/// Removes what the run held of groups that it has no longer: all their summaries may be private now.
+fn remove_other_groups(dir: &RunDir<'_>, groups: &[SelectionGroup]) -> Result<(), RunDirError> {
+    let ids: BTreeSet<&str> = groups.iter().map(|group| group.id.as_str()).collect();
+    for (folder, ending) in [(OUTPUTS_DIR, ".md"), (SUMMARIES_DIR, ".summary.md")] {
+        let folder = path(folder)?;
+        for name in dir.list(&folder)? {
+            if name.strip_suffix(ending).is_some_and(|id| !ids.contains(id)) {
+                dir.remove(&folder.join(&name))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn path(text: &str) -> Result<RelPath, RunDirError> {
@@ -374,6 +396,7 @@ fn cid_url(item: &BusSummary) -> String {
 fn output(group: &SelectionGroup, labels: &Labels) -> String {
     let mut claims: Vec<(String, Vec<&BusSummary>)> = Vec::new();
     let mut said: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut ids_of, mut sources_of) = (HashSet::new(), HashSet::new());
     let mut left_out = String::new();
     for item in &group.items {
         let label = labels.label(item);
@@ -386,27 +409,31 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
                 continue;
             }
             let text = with_subject(&item.subject, statement.text);
-            match said.entry(claims::folded(&claims::without_day(&text))) {
+            let entry = said.entry(claims::folded(&claims::without_day(&text)));
+            let claim = match &entry {
+                Entry::Vacant(_) => claims.len(),
+                Entry::Occupied(place) => *place.get(),
+            };
+            // Several flows that read one source say it once.
+            let is_new = ids_of.insert((claim, &item.summary_id));
+            let is_new_source =
+                item.sources.is_empty() || sources_of.insert((claim, &item.sources));
+            match entry {
                 Entry::Vacant(place) => {
-                    place.insert(claims.len());
+                    place.insert(claim);
                     let text = match title.take() {
                         Some(title) => format!("{title}: {text}"),
                         None => text,
                     };
                     claims.push((text, vec![item]));
                 }
-                Entry::Occupied(place) => {
-                    let (told, cited) = &mut claims[*place.get()];
+                Entry::Occupied(_) => {
+                    let (told, cited) = &mut claims[claim];
                     // One of them says on which day it is due.
                     if claims::without_day(&text) == *told {
                         *told = text;
                     }
-                    // Several flows that read one source say it once.
-                    let is_known = |one: &&BusSummary| {
-                        one.summary_id == item.summary_id
-                            || !item.sources.is_empty() && one.sources == item.sources
-                    };
-                    if !cited.iter().any(is_known) {
+                    if is_new && is_new_source {
                         cited.push(item);
                     }
                 }
@@ -550,8 +577,8 @@ fn manifest(
         },
         "agents": {},
         "artifacts": {"root": dir.root(), "paths": {
-            "wave1_dir": "wave-1", "wave2_dir": "wave-2", "citations_dir": "citations",
-            "summaries_dir": "summaries", "synthesis_dir": "synthesis", "logs_dir": "logs",
+            "wave1_dir": OUTPUTS_DIR, "wave2_dir": "wave-2", "citations_dir": "citations",
+            "summaries_dir": SUMMARIES_DIR, "synthesis_dir": "synthesis", "logs_dir": "logs",
             "gates_file": "gates.json", "perspectives_file": "perspectives.json",
             "citations_file": "citations/citations.jsonl",
             "summary_pack_file": "summaries/summary-pack.json", "pivot_file": "pivot.json",
@@ -562,7 +589,11 @@ fn manifest(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::os::Disk;
+    use crate::os::sim::SimDisk;
 
     #[test]
     fn no_two_groups_have_one_id() {
@@ -588,9 +619,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_claim_has_one_label_for_each_source_however_many_flows_read_it() {
-        let item = |number: u8, source: &str| BusSummary {
+    fn item(number: u8, source: &str) -> BusSummary {
+        BusSummary {
             summary_id: format!("sum_{number:032x}"),
             stream: Stream::Documents.to_string(),
             day: "2026-03-05".to_owned(),
@@ -605,7 +635,58 @@ mod tests {
             meta: serde_json::Map::new(),
             tags: Vec::new(),
             origins: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_made_again_keeps_nothing_of_a_group_that_became_private() {
+        let disk = SimDisk::new();
+        let root = Path::new("/run");
+        disk.create_dir_all(root).unwrap();
+        let dir = RunDir::open(&disk, root).unwrap();
+        let picked = |number: u8, group: &str| Picked {
+            id: item(number, "").summary_id,
+            day: None,
+            partition: None,
+            text_hash: None,
+            group: Some(group.to_owned()),
+            is_private: false,
         };
+        let selection = PackSelection {
+            run_id: "sel_0123456789abcdef".to_owned(),
+            created_at: "2026-02-12T08:00:00.000Z".to_owned(),
+            notes: String::new(),
+            ordering: SelectionOrder::AsListed,
+            items: vec![picked(1, "open"), picked(2, "secret")],
+        };
+        let limits = SelectionLimits {
+            max_summary: Kilobytes::new(&Number::from(5)).unwrap(),
+            max_total: Kilobytes::new(&Number::from(50)).unwrap(),
+            agent_type: "agent".to_owned(),
+            privacy: PrivacyRules::default(),
+        };
+        let make = |publish: Option<bool>| {
+            let find = |_: &BTreeSet<String>, _: Option<&BTreeSet<String>>| {
+                let second = BusSummary { publish, ..item(2, "b.md") };
+                let all = [item(1, "a.md"), second].map(|one| (one.summary_id.clone(), one));
+                Ok(BTreeMap::from(all))
+            };
+            let mut findings = Findings::default();
+            assert!(make_run(&dir, &selection, &find, &limits, &mut findings).unwrap());
+        };
+        let files = |folder: &str| dir.list(&path(folder).unwrap()).unwrap();
+        make(None);
+        for name in ["open.summary.md", "secret.summary.md", "summary-pack.json"] {
+            dir.write(&path(SUMMARIES_DIR).unwrap().join(name), b"x").unwrap();
+        }
+        assert_eq!(files(OUTPUTS_DIR), ["open.md", "secret.md"]);
+        make(Some(false));
+        assert_eq!(files(OUTPUTS_DIR), ["open.md"]);
+        assert_eq!(files(SUMMARIES_DIR), ["open.summary.md", "summary-pack.json"]);
+    }
+
+    #[test]
+    fn a_claim_has_one_label_for_each_source_however_many_flows_read_it() {
         let group = SelectionGroup {
             id: "g".to_owned(),
             title: "G".to_owned(),
