@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use flow_home::{FLOW, Home, QUICK, config, good};
+use flow_home::{FLOW, FREE, Home, QUICK, config, good};
 use serde_json::{Value, json};
 use server::Server;
 use summarizer::contract::time::Timestamp;
@@ -147,6 +147,37 @@ fn no_word_of_a_forgotten_text_is_left_in_the_home() {
     let counted = every_file(&world.home.path("buses/summaries/manifest"));
     let counted = counted.values().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
     assert_eq!(counted.filter_map(|one| one["counts"]["forgotten"].as_u64()).sum::<u64>(), 3);
+}
+
+/// A running service forgets as a command does that holds the home, and serves on.
+#[test]
+fn a_running_service_forgets_and_serves_on() {
+    let (alone, served) = (World::new(), World::new());
+    let service = served.home.serve();
+    flow_home::wait_until("the service has its socket", || {
+        served.home.path("run/summarizer.sock").exists()
+    });
+    let forget = ["--json", "forget", "texts/notes/garden.md", "The harpsichord", "chat"];
+    let told = |world: &World, args: &[&str]| {
+        let told: Value = serde_json::from_str(&world.home.ok(args)).unwrap();
+        let count = |name: &str| told[name].as_array().unwrap().len();
+        let counts = ["summaries", "sources", "bags", "left_in"].map(count);
+        (counts, told["answers"].clone(), told["records"].clone(), told["dry_run"].clone())
+    };
+    let dry = [&forget[..], &["--dry-run"]].concat();
+    assert_eq!(told(&served, &dry), told(&alone, &dry));
+    assert_eq!(told(&served, &forget), told(&alone, &forget));
+    let again = served.home.run(&forget);
+    assert_eq!(again.status.code(), alone.home.run(&forget).status.code());
+    let why = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(why.contains("garden"), "{why}");
+    served.home.ask("later", FREE, "The bicycle has a new chain.");
+    flow_home::wait_until("a request is done after the forgetting", || {
+        !served.home.acks("later").is_empty()
+    });
+    assert_eq!(service.terminate(), Some(0));
+    assert_eq!(served.found(), Vec::<String>::new());
+    served.is_sound();
 }
 
 #[test]

@@ -32,6 +32,24 @@ pub enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    const ALL: [Exit; 9] = [
+        Exit::Done,
+        Exit::Wrong,
+        Exit::Usage,
+        Exit::Config,
+        Exit::Busy,
+        Exit::Input,
+        Exit::Storage,
+        Exit::Bug,
+        Exit::Interrupted,
+    ];
+
+    fn of(code: u64) -> Exit {
+        Exit::ALL.into_iter().find(|exit| *exit as u64 == code).unwrap_or(Exit::Bug)
+    }
+}
+
 /// A cause with its own remedy, whichever command failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
@@ -213,6 +231,19 @@ impl Failure {
             "error": self.what, "caused_by": self.causes, "hint": self.advice(), "exit": self.exit as u8,
         })
     }
+
+    /// The failure of another process, as [`Failure::to_json`] of it says.
+    pub(crate) fn of_json(value: &serde_json::Value) -> Failure {
+        let text = |value: &serde_json::Value| value.as_str().map(str::to_owned);
+        let causes = value["caused_by"].as_array().into_iter().flatten().filter_map(text).collect();
+        Failure {
+            exit: value["exit"].as_u64().map_or(Exit::Bug, Exit::of),
+            what: text(&value["error"]).unwrap_or_default(),
+            causes,
+            hint: text(&value["hint"]),
+            trouble: None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -233,6 +264,8 @@ mod tests {
             serde_json::json!({"error": "cannot start", "caused_by": ["read the file", "disk on fire"], "hint": "put it out", "exit": 6})
         );
         assert!(failure.render().ends_with("put it out"));
+        let carried = Failure::of_json(&failure.to_json());
+        assert_eq!((carried.exit, carried.render()), (failure.exit, failure.render()));
     }
 
     #[test]

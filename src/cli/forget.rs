@@ -1,23 +1,28 @@
 //! `forget`: takes texts back. Everything that was made of them becomes unreadable for ever.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::causes::{exporter_failed, held_by_another, not_forgotten, not_taken_back};
+use super::causes::{busy, exporter_failed, held_by_another, not_forgotten, not_taken_back};
 use super::failure::{Exit, Failure};
 use super::file_events::items_of_file;
 use super::held_home::HeldHome;
+use super::home_access::HomeAccess;
 use super::published::{
     Published, VersionChoice, each_newest, named_or_in_file, one_named, open_bus, text, unread,
 };
 use super::read::nothing_named;
+use super::settings::load_config;
 use super::source_files::known_name;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
+use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours};
 use crate::projections::exporters;
@@ -25,6 +30,8 @@ use crate::upkeep::forget::{self, Traces, Wanted};
 
 /// Summaries that are listed by name.
 const LISTED: usize = 20;
+/// How often a command looks whether the service has forgotten.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Take texts back: destroy their summaries and everything else that was made of them
 ///
@@ -33,7 +40,7 @@ const LISTED: usize = 20;
 /// summary that was made of a forgotten summary goes with it. This cannot be undone.
 ///
 /// Your own files stay, and so do the files of other programs and backups that were made before. Ids,
-/// names, hashes and counts stay in the log. Stop the service first.
+/// names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer forget --dry-run lease.txt
@@ -56,155 +63,68 @@ pub(crate) struct ForgetArgs {
     dry_run: bool,
 }
 
+/// What was forgotten, or would be.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct ForgetReport {
+    summaries: Vec<String>,
+    sources: BTreeSet<String>,
+    bags: BTreeSet<String>,
+    answers: u64,
+    /// Records of texts that left the home.
+    records: u64,
+    /// Files of other programs that hold the texts.
+    left_in: Vec<String>,
+    /// The names of the summaries.
+    names: BTreeSet<String>,
+}
+
 impl ForgetArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut held = HeldHome::take(context, false)?.ok_or_else(|| {
-            held_by_another(context).hint("stop the service, and run the command again")
-        })?;
-        let told = self.forget(context, &mut held);
-        held.close()?;
-        told
-    }
-
-    fn forget(&self, context: &Context, held: &mut HeldHome) -> Result<Exit, Failure> {
         if self.words.iter().chain(&self.author).any(|word| word.trim().is_empty()) {
             return Err(Failure::new(Exit::Usage, "an empty name names nothing")
                 .hint("a variable of the shell may be unset"));
         }
-        if held.config.cluster.is_some() {
+        if load_config(context)?.cluster.is_some() {
             let what = "this home shares its log with other hosts, which would keep their copies";
             return Err(Failure::new(Exit::Config, what)
                 .hint("leave the cluster on every host first: `summarizer cluster leave`"));
         }
-        // Names are those of the published summaries, so all of them are published first.
-        exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
-        let bus = open_bus(context).ok();
-        let (wanted, to_take) = self.wanted(context, held, bus.as_ref())?;
-        let bar = context.ui.progress("looking", 100);
-        let found = forget::look(held.engine.log(), &wanted, &mut |part| {
-            bar.set_position((part * 100.0) as u64);
-        });
-        bar.finish_and_clear();
-        let found = found.map_err(|error| not_forgotten(&error.into()))?;
-        let names = names_of(bus.as_ref(), &found)?;
-        if found.is_empty() && to_take == 0 {
-            return Err(Failure::new(Exit::Input, "there is nothing to forget")
-                .hint("`summarizer read` lists what there is"));
-        }
-        let files = left_with_others(context, held, &found)?;
-        let mut records = 0;
-        if !self.dry_run {
-            let now = context.machine.clock.now();
-            forget::forget(&mut held.engine, &wanted, &found, now)
-                .map_err(|error| not_forgotten(&error))?;
-            records = held.make_anew(context, &wanted)?;
-        }
-        self.show(context, &found, &names, (records, &files));
+        let order = ForgetOrder {
+            names: self.words.iter().map(|word| known_name(context, word)).collect(),
+            authors: self.author.clone(),
+            before: self.before,
+            dry_run: self.dry_run,
+        };
+        let mut access = HomeAccess::open(context)?;
+        let report = match &mut access {
+            HomeAccess::Within(held) => forget(context, held, &order),
+            HomeAccess::Beside(_) => ask_service(context, &mut access, order),
+        };
+        access.close()?;
+        self.show(context, &report?);
         Ok(Exit::Done)
     }
 
-    /// What the words mean: for the log, and for the partitions of the home.
-    fn wanted(
-        &self,
-        context: &Context,
-        held: &HeldHome,
-        bus: Option<&SummaryBus>,
-    ) -> Result<(Wanted, u64), Failure> {
-        let mut wanted = Wanted::default();
-        let mut unsure = Vec::new();
-        for word in &self.words {
-            let name = known_name(context, word);
-            let events = items_of_file(context, &name);
-            if !events.is_empty() {
-                wanted.sources.extend(events);
-                continue;
-            }
-            let one = match bus {
-                Some(bus) => meant(context, bus, &name)?,
-                None => None,
-            };
-            match one {
-                Some(one) if one.id() == word => {
-                    wanted.summaries.insert(word.clone());
-                }
-                Some(one) => want(&mut wanted, &one),
-                // A text that was never summarized has an id and a file all the same.
-                None => unsure.push((word, name)),
-            }
-        }
-        if let (Some(before), Some(bus)) = (self.before, bus) {
-            let zone = held.config.timezone;
-            let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
-                if one.day(zone) < before {
-                    want(&mut wanted, &one);
-                }
-                std::ops::ControlFlow::Continue(())
-            });
-            read.map_err(|error| unread(&error))?;
-        }
-        for (word, name) in unsure {
-            let named = files_named(held.import_target(context), &name);
-            let named = named.map_err(|error| not_taken_back(&error))?;
-            if named.len() > 1 {
-                let listed: Vec<&str> = named.iter().take(LISTED).map(String::as_str).collect();
-                let what = format!("{word} names several files");
-                return Err(Failure::new(Exit::Input, what)
-                    .hint(format!("give more of the name:\n    {}", listed.join("\n    "))));
-            }
-            let ids = [word.clone()].into();
-            let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
-            let found = find_taken_back(held.import_target(context), &mut alone);
-            let found = found.map_err(|error| not_taken_back(&error))?;
-            if found == 0 && !is_known(held, word)? {
-                return Err(match bus {
-                    Some(bus) => nothing_named(bus, word),
-                    None => Failure::new(Exit::Input, format!("nothing is known of {word}")),
-                });
-            }
-            wanted.sources.insert(word.clone());
-            wanted.files.extend(named);
-        }
-        let mut back = TakenBack {
-            ids: wanted.sources.clone(),
-            files: wanted.files.clone(),
-            authors: self.author.iter().cloned().collect(),
-            before: self.before,
-            ..TakenBack::default()
-        };
-        let records = find_taken_back(held.import_target(context), &mut back)
-            .map_err(|error| not_taken_back(&error))?;
-        // A session that loses an event loses its summary too.
-        wanted.sources.extend(back.ids.into_iter().chain(back.broken));
-        Ok((wanted, records))
-    }
-
-    fn show(
-        &self,
-        context: &Context,
-        found: &Traces,
-        names: &BTreeSet<String>,
-        (records, files): (u64, &[String]),
-    ) {
-        let (summaries, bags) = (found.summaries.len(), found.bags.len());
+    fn show(&self, context: &Context, report: &ForgetReport) {
         if context.ui.json {
             return context.ui.json(&json!({
                 "dry_run": self.dry_run,
-                "summaries": found.summaries.keys().collect::<Vec<_>>(),
-                "sources": found.sources,
-                "bags": found.bags,
-                "answers": found.answers,
-                "records": records,
-                "left_in": files,
+                "summaries": report.summaries,
+                "sources": report.sources,
+                "bags": report.bags,
+                "answers": report.answers,
+                "records": report.records,
+                "left_in": report.left_in,
             }));
         }
-        for name in names.iter().take(LISTED) {
+        for name in report.names.iter().take(LISTED) {
             context.ui.out(format!("  {name}"));
         }
-        if names.len() > LISTED {
-            context.ui.out(format!("  and {} more", names.len() - LISTED));
+        if report.names.len() > LISTED {
+            context.ui.out(format!("  and {} more", report.names.len() - LISTED));
         }
-        let mut parts = vec![ui::count(summaries as u64, "summary")];
-        for (count, noun) in [(found.answers, "answer"), (bags as u64, "digest")] {
+        let mut parts = vec![ui::count(report.summaries.len() as u64, "summary")];
+        for (count, noun) in [(report.answers, "answer"), (report.bags.len() as u64, "digest")] {
             if count > 0 {
                 parts.push(ui::count(count, noun));
             }
@@ -212,26 +132,184 @@ impl ForgetArgs {
         let what = parts.join(", ");
         if self.dry_run {
             context.ui.out(format!("would forget {what}"));
+            if report.records > 0 {
+                let texts = ui::count(report.records, "record");
+                context.ui.out(format!("would take {texts} of their texts out of the home"));
+            }
             context
                 .ui
                 .talk(ui::dim("nothing was changed; without --dry-run they are gone for ever"));
             return;
         }
         context.ui.out(format!("forgot {what}"));
-        if records > 0 {
-            let texts = ui::count(records, "record");
+        if report.records > 0 {
+            let texts = ui::count(report.records, "record");
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
-        for file in files.iter().take(LISTED) {
+        for file in report.left_in.iter().take(LISTED) {
             context.ui.out(format!("its text is still in {file}, which another program wrote"));
         }
-        if !self.words.is_empty() && records == 0 && files.is_empty() && !found.sources.is_empty() {
+        let is_all_there = report.records == 0 && report.left_in.is_empty();
+        if !self.words.is_empty() && is_all_there && !report.sources.is_empty() {
             context.ui.out("their texts stay where they are; name a source or its file to take its text out too");
         }
         context.ui.talk(ui::dim(
             "your own files are as they were, and backups from before still hold what was forgotten",
         ));
     }
+}
+
+/// Asks the service that holds the home. It ends what is under way first, which may take long.
+fn ask_service(
+    context: &Context,
+    access: &mut HomeAccess,
+    order: ForgetOrder,
+) -> Result<ForgetReport, Failure> {
+    let answer = access.ask(context, &Question::Forget { order })?;
+    let HomeAccess::Beside(client) = access else { return Err(held_by_another(context)) };
+    let ticket = answer["ticket"].as_u64().unwrap_or_default();
+    let bar = context.ui.progress("the service forgets", 1);
+    let answer = loop {
+        match client.ask(&Question::ForgetAnswer { ticket }).map_err(|error| busy(&error))? {
+            Answer::Ok(answer) if answer["ticket"].is_null() => break answer,
+            Answer::Ok(_) | Answer::Starting(_) => std::thread::sleep(LOOK_EVERY),
+            Answer::Refused(why) | Answer::NotFound(why) => {
+                return Err(Failure::new(Exit::Busy, why));
+            }
+        }
+    };
+    bar.finish_and_clear();
+    if answer["failed"].is_object() {
+        return Err(Failure::of_json(&answer["failed"]));
+    }
+    serde_json::from_value(answer).map_err(|error| {
+        Failure::new(Exit::Bug, "cannot read the answer of the service").because(&error)
+    })
+}
+
+/// Carries out an order that a service took. An error of this function leaves the home between two states, and
+/// the next command that takes the home finishes the work.
+pub(super) fn carry_out(
+    context: &Context,
+    held: &mut HeldHome,
+    order: &ForgetOrder,
+) -> Result<Value, Failure> {
+    let failure = match forget(context, held, order) {
+        Ok(report) => return Ok(json!(report)),
+        Err(failure) => failure,
+    };
+    match forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))? {
+        None => Ok(json!({"failed": failure.to_json()})),
+        Some(_) => Err(failure),
+    }
+}
+
+fn forget(
+    context: &Context,
+    held: &mut HeldHome,
+    order: &ForgetOrder,
+) -> Result<ForgetReport, Failure> {
+    // Names are those of the published summaries, so all of them are published first.
+    exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
+    let bus = open_bus(context).ok();
+    let (wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
+    let bar = context.ui.progress("looking", 100);
+    let found = forget::look(held.engine.log(), &wanted, &mut |part| {
+        bar.set_position((part * 100.0) as u64);
+    });
+    bar.finish_and_clear();
+    let found = found.map_err(|error| not_forgotten(&error.into()))?;
+    let names = names_of(bus.as_ref(), &found)?;
+    if found.is_empty() && to_take == 0 {
+        return Err(Failure::new(Exit::Input, "there is nothing to forget")
+            .hint("`summarizer read` lists what there is"));
+    }
+    let left_in = left_with_others(context, held, &found)?;
+    // What would leave is counted; what left is known afterwards.
+    let mut records = to_take;
+    if !order.dry_run {
+        let now = context.machine.clock.now();
+        forget::forget(&mut held.engine, &wanted, &found, now)
+            .map_err(|error| not_forgotten(&error))?;
+        records = held.make_anew(context, &wanted)?;
+    }
+    let summaries = found.summaries.into_keys().collect();
+    let Traces { sources, bags, answers, .. } = found;
+    Ok(ForgetReport { summaries, sources, bags, answers, records, left_in, names })
+}
+
+/// What the words mean: for the log, and for the partitions of the home.
+fn wanted(
+    context: &Context,
+    held: &HeldHome,
+    bus: Option<&SummaryBus>,
+    order: &ForgetOrder,
+) -> Result<(Wanted, u64), Failure> {
+    let mut wanted = Wanted::default();
+    let mut unsure = Vec::new();
+    for name in &order.names {
+        let events = items_of_file(context, name);
+        if !events.is_empty() {
+            wanted.sources.extend(events);
+            continue;
+        }
+        let one = match bus {
+            Some(bus) => meant(context, bus, name)?,
+            None => None,
+        };
+        match one {
+            Some(one) if one.id() == name => {
+                wanted.summaries.insert(name.clone());
+            }
+            Some(one) => want(&mut wanted, &one),
+            // A text that was never summarized has an id and a file all the same.
+            None => unsure.push(name),
+        }
+    }
+    if let (Some(before), Some(bus)) = (order.before, bus) {
+        let zone = held.config.timezone;
+        let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+            if one.day(zone) < before {
+                want(&mut wanted, &one);
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        read.map_err(|error| unread(&error))?;
+    }
+    for name in unsure {
+        let named = files_named(held.import_target(context), name);
+        let named = named.map_err(|error| not_taken_back(&error))?;
+        if named.len() > 1 {
+            let listed: Vec<&str> = named.iter().take(LISTED).map(String::as_str).collect();
+            let what = format!("{name} names several files");
+            return Err(Failure::new(Exit::Input, what)
+                .hint(format!("give more of the name:\n    {}", listed.join("\n    "))));
+        }
+        let ids = [name.clone()].into();
+        let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
+        let found = find_taken_back(held.import_target(context), &mut alone);
+        let found = found.map_err(|error| not_taken_back(&error))?;
+        if found == 0 && !is_known(held, name)? {
+            return Err(match bus {
+                Some(bus) => nothing_named(bus, name),
+                None => Failure::new(Exit::Input, format!("nothing is known of {name}")),
+            });
+        }
+        wanted.sources.insert(name.clone());
+        wanted.files.extend(named);
+    }
+    let mut back = TakenBack {
+        ids: wanted.sources.clone(),
+        files: wanted.files.clone(),
+        authors: order.authors.iter().cloned().collect(),
+        before: order.before,
+        ..TakenBack::default()
+    };
+    let records = find_taken_back(held.import_target(context), &mut back)
+        .map_err(|error| not_taken_back(&error))?;
+    // A session that loses an event loses its summary too.
+    wanted.sources.extend(back.ids.into_iter().chain(back.broken));
+    Ok((wanted, records))
 }
 
 /// The one summary that a word means. A summary that was made of summaries has the name of their source, and

@@ -108,6 +108,19 @@ impl LockedHome {
         Ok(Some(LockedHome { config, home, flows, control, lock, progress }))
     }
 
+    /// A home that this process has still locked, with the settings as they are now.
+    pub(crate) fn again(
+        context: &Context,
+        home: Home,
+        control: ControlServer,
+        lock: HomeLock,
+    ) -> Result<LockedHome, Failure> {
+        let config = load_config(context)?;
+        let flows = shared_flows(load_registry(context)?);
+        let progress = control.progress();
+        Ok(LockedHome { config, home, flows, control: Some(control), lock, progress })
+    }
+
     /// Opens the log, repairing it after a crash.
     pub(crate) fn open_store(&self, context: &Context) -> Result<Store, Failure> {
         let path = self.home.store();
@@ -169,8 +182,18 @@ impl HeldHome {
             bar.set_position((part * 100.0) as u64);
         });
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let projector = locked.repair(context, engine.log())?;
+        let held = HeldHome::with(context, locked, engine);
         bar.finish_and_clear();
+        held.map(Some)
+    }
+
+    /// Brings a home up to the end of its log.
+    pub(crate) fn with(
+        context: &Context,
+        locked: LockedHome,
+        engine: Engine,
+    ) -> Result<HeldHome, Failure> {
+        let projector = locked.repair(context, engine.log())?;
         let LockedHome { config, home, flows, control, lock, progress } = locked;
         let index = index_of_home(&context.machine.disk, &home.upstream_index());
         let runs = None;
@@ -191,7 +214,7 @@ impl HeldHome {
         if let Some(wanted) = left.map_err(|error| not_forgotten(&error))? {
             held.make_anew(context, &wanted)?;
         }
-        Ok(Some(held))
+        Ok(held)
     }
 
     /// Where its projections write.

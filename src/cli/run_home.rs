@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
-use super::held_home::HeldHome;
+use super::held_home::{HeldHome, LockedHome};
 use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::listen;
 use super::lost_log::{log_trouble, refuse_damaged_log};
@@ -19,7 +19,7 @@ use super::page::Page;
 use super::registry::selectors_for_build;
 use super::settings::{load_config, load_registry};
 use super::watch::{FolderWatch, WatchSettings};
-use super::{Context, names, ui};
+use super::{Context, forget, names, ui};
 use crate::compaction::files::SnapshotStore;
 use crate::config::Config;
 use crate::control::socket::ControlServer;
@@ -37,7 +37,8 @@ use crate::registry::{FlowDirectory, SharedFlows};
 use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::OtherQueues;
 use crate::service::{
-    NextSession, Reload, Reloaded, Service, ServiceError, SessionCounts, StopSignal, Until, Watch,
+    Aside, MayBeginAgain, NextSession, Reload, Reloaded, Service, ServiceError, SessionCounts,
+    StopSignal, Until, Watch,
 };
 use crate::telemetry::{RequestSpans, Telemetry, TelemetryError};
 use crate::upkeep::log_check::LogCheck;
@@ -85,18 +86,48 @@ pub(crate) fn run_service(
         // The digests of a service do it by themselves.
         held.finish_digests(context)?;
     }
-    held.is_up();
-    let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
-    let opened = OpenHome { config, home, index, flows, engine, projector };
-    let ran = run_open(context, opened, Beside::default(), control.as_ref(), command, until);
-    let (outcome, engine) = ran.map_err(|stopped| match stopped {
-        Stopped::Failed(failure) => failure,
-        Stopped::LeadsNoMore(error) => service_failed(&error),
-    })?;
-    drop(control);
-    engine.close().map_err(|error| engine_failed(&error))?;
-    drop(lock);
-    Ok(outcome)
+    let aside = match until {
+        Until::Stopped => Some(Aside::new(may_begin_again(context))),
+        Until::Drained(_) => None,
+    };
+    let mut page = None;
+    loop {
+        held.is_up();
+        let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
+        if let (None, Some(control), Some(_)) = (&page, &control, &aside) {
+            page = Some(open_page(context, control, &config, &home, engine.log())?);
+        }
+        let beside = Beside { page: page.clone(), aside: aside.clone(), ..Beside::default() };
+        let opened = OpenHome { config, home: home.clone(), index, flows, engine, projector };
+        let ran = run_open(context, opened, beside, control.as_ref(), command, until);
+        let (outcome, engine) = ran.map_err(|stopped| match stopped {
+            Stopped::Failed(failure) => failure,
+            Stopped::LeadsNoMore(error) => service_failed(&error),
+        })?;
+        let orders = aside.as_ref().filter(|_| !outcome.interrupted).map(Aside::orders);
+        let (Some(orders), Some(control)) = (orders.filter(|orders| !orders.is_empty()), control)
+        else {
+            engine.close().map_err(|error| engine_failed(&error))?;
+            drop(lock);
+            return Ok(outcome);
+        };
+        let locked = LockedHome::again(context, home, control, lock)?;
+        held = HeldHome::with(context, locked, engine)?;
+        for (ticket, order) in orders {
+            let answer = forget::carry_out(context, &mut held, &order)?;
+            aside.iter().for_each(|aside| aside.answer(ticket, answer.clone()));
+        }
+    }
+}
+
+/// Whether the service could begin again with the settings as they are.
+fn may_begin_again(context: &Context) -> MayBeginAgain {
+    let context = context.clone();
+    Arc::new(move || {
+        let read = load_config(&context).and_then(|_| load_registry(&context));
+        let read = read.and_then(|_| selectors_for_build(&context));
+        read.map(|_| ()).map_err(|failure| failure.in_short())
+    })
 }
 
 /// A home whose log is open, for the service loop.
@@ -114,6 +145,8 @@ pub(super) struct OpenHome {
 pub(super) struct Beside {
     pub publishing: Option<SummariesThread>,
     pub page: Option<Page>,
+    /// Orders for which the loop ends and begins again.
+    pub aside: Option<Aside>,
     /// The queues of other hosts.
     pub others: Option<Box<dyn OtherQueues>>,
     /// The workers of other hosts.
@@ -170,10 +203,7 @@ pub(super) fn run_open(
         Some(publishing) => publishing,
         None => start_publishing(context, &home, &config, engine.log())?,
     };
-    let page = match (beside.page, control.filter(|_| command == "serve")) {
-        (None, Some(control)) => Some(open_page(context, control, &config, &home, engine.log())?),
-        (page, _) => page,
-    };
+    let page = beside.page;
     // Only a service builds digests while it runs. `drain --digests` builds them after the drain.
     let digests = match until {
         Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
@@ -214,6 +244,7 @@ pub(super) fn run_open(
         notes: Some(incoming),
         digests: digests.as_ref().map(|digests| digests.client.clone()),
         batches: Some(batches.lane()),
+        aside: beside.aside,
         others: beside.others,
         other_workers: beside.other_workers,
         deposed: beside.deposed,

@@ -539,6 +539,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         let beside = Beside {
             publishing,
             page: Some(page),
+            aside: None,
             others: Some(Box::new(Collecting::new(collector, log))),
             other_workers: Some(Box::new(listing)),
             deposed: Some(heartbeat.deposed()),

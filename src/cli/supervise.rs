@@ -91,8 +91,11 @@ fn report(manager: &Notifier, socket: &std::path::Path) {
     let every = manager.watchdog().map_or(STATUS_EVERY, |watchdog| watchdog / 3);
     loop {
         std::thread::sleep(every);
-        if let Some(Answer::Ok(status)) = ask(socket, &Question::Status) {
-            manager.alive(&line(&status));
+        match ask(socket, &Question::Status) {
+            Some(Answer::Ok(status)) => manager.alive(&line(&status)),
+            // It leaves the home alone for a while.
+            Some(Answer::Starting(how_far)) => manager.alive(&how_far),
+            _ => {}
         }
     }
 }

@@ -77,6 +77,10 @@ pub fn answer(
             let why = "the command that holds this home shows no page; ask when it has ended";
             Ok(refused(why))
         }
+        Question::Forget { .. } | Question::ForgetAnswer { .. } => {
+            let why = "the command that holds this home forgets nothing; ask when it has ended";
+            Ok(refused(why))
+        }
         Question::Run(_) => {
             let why = "the command that holds this home takes no agent runs; ask when it has ended";
             Ok(refused(why))
@@ -158,7 +162,9 @@ pub(crate) fn answer_about(
         | Question::Page
         | Question::Run(_)
         | Question::Digest { .. }
-        | Question::DigestAnswer { .. }) => return Ok(Asked::Order(order)),
+        | Question::DigestAnswer { .. }
+        | Question::Forget { .. }
+        | Question::ForgetAnswer { .. }) => return Ok(Asked::Order(order)),
     };
     Ok(Asked::Answered(reply))
 }

@@ -113,6 +113,14 @@ pub enum Question {
     DigestAnswer {
         ticket: u64,
     },
+    /// Take texts back. The service leaves the home alone meanwhile, so it is answered with a ticket.
+    Forget {
+        order: ForgetOrder,
+    },
+    /// The answer to an order to forget.
+    ForgetAnswer {
+        ticket: u64,
+    },
     /// Sizes and counts of the log.
     LogStats,
     /// Compute the hash chain again.
@@ -137,6 +145,23 @@ pub enum Question {
         #[serde(default)]
         until: Option<u64>,
     },
+}
+
+/// Which texts are taken back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ForgetOrder {
+    /// Sources and summaries by name, file or id. A path of the asker is a name of the home already.
+    pub names: Vec<String>,
+    /// Everything that somebody wrote.
+    #[serde(default)]
+    pub authors: Vec<String>,
+    /// Everything of the days before this one.
+    #[serde(default)]
+    pub before: Option<Day>,
+    /// Only say what would go.
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -201,11 +201,15 @@ fn ask_inbox(question: Question, inbox: &Sender<Asked>, progress: &Progress) -> 
     loop {
         match answer.recv_timeout(LOOK_EVERY) {
             Ok(answer) => return answer,
-            Err(RecvTimeoutError::Disconnected) => return Answer::Refused(ENDING.to_owned()),
+            // The loop ended, for good or for a while.
+            Err(RecvTimeoutError::Disconnected) => {
+                return progress.answer().unwrap_or_else(|| Answer::Refused(ENDING.to_owned()));
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Some(ending) = progress.answer() {
-            return ending;
+            // The loop may have answered just before it ended.
+            return answer.try_recv().unwrap_or(ending);
         }
         if Instant::now() >= until {
             return Answer::Refused("the service did not answer in time".to_owned());

@@ -15,9 +15,11 @@
 //! | `queue_lines`, `reports`, `questions`, `notes` | one kind of input each |
 //! | `starts` | limits, timeouts, and which attempts start |
 //! | `batches` | sealing a batch, and what follows once it is durable |
+//! | `aside` | orders for which the loop ends and begins again |
 //! | `day`, `shutdown` | the end of a session, at midnight and for good |
 //! | `turn` | one turn after another |
 
+mod aside;
 mod batches;
 mod counts;
 mod day;
@@ -34,6 +36,7 @@ mod state;
 mod turn;
 mod work_left;
 
+pub(crate) use aside::{Aside, MayBeginAgain};
 pub(crate) use counts::{Failure, FailureKind, FailureMessage, SessionCounts};
 pub(crate) use error::ServiceError;
 pub(crate) use setup::NextSession;

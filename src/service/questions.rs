@@ -40,6 +40,13 @@ impl ServiceLoop {
         if question == Question::Publish {
             self.service.publishing.iter().for_each(Publishing::ask);
         }
+        let question = match (question, &self.service.aside) {
+            (Question::Forget { order }, Some(aside)) => return Ok(Reply::Now(aside.leave(order))),
+            (Question::ForgetAnswer { ticket }, Some(aside)) => {
+                return Ok(Reply::Now(aside.fetch(ticket)));
+            }
+            (question, _) => question,
+        };
         let question = match (question, self.service.runs.clone()) {
             (question @ (Question::Digest { .. } | Question::DigestAnswer { .. }), _) => {
                 return Ok(self.about_digests(question));

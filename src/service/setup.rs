@@ -23,6 +23,8 @@ use crate::upstream::IndexStore;
 use crate::work::other_workers::OtherWorkers;
 use crate::work::worker::Worker;
 
+use super::aside::Aside;
+
 /// When the loop ends by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Until {
@@ -115,6 +117,8 @@ pub struct Service {
     /// Orders of notes, about agent runs and digests.
     pub notes: Option<Receiver<NoteOrder>>,
     pub digests: Option<DigestClient>,
+    /// Orders for which the loop ends. Without it there are none.
+    pub(crate) aside: Option<Aside>,
     /// Where scheduled questions wait for their batch.
     pub(crate) batches: Option<Arc<BatchLane>>,
     /// The queues of other hosts that share the log.

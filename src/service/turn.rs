@@ -7,6 +7,7 @@ use crossbeam_channel::{never, select_biased};
 
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 
+use super::aside::Aside;
 use super::counts::SessionCounts;
 use super::error::ServiceError;
 use super::setup::Until;
@@ -23,7 +24,12 @@ impl ServiceLoop {
         let turned = self.turns().and_then(|()| self.finish_writing());
         // What is under way may take long to end, and no turn takes a question meanwhile.
         if let Some(asking) = &self.asking {
-            asking.end();
+            match turned.is_ok() && self.steps_aside() {
+                true => asking.report("making room to forget", 0.0),
+                false => asking.end(),
+            }
+            // Whoever asked these asks again.
+            while self.questions.try_recv().is_ok() {}
         }
         match turned {
             Ok(()) => self.finish(),
@@ -40,6 +46,10 @@ impl ServiceLoop {
             self.seal(CheckpointWhen::Due)?;
             if self.until == Until::Stopped {
                 self.turn_of_day()?;
+            }
+            if self.steps_aside() {
+                // Whoever asked for it has the ticket before it hears that the service makes room.
+                return self.finish_writing();
             }
             if self.is_finished() {
                 return Ok(());
@@ -140,6 +150,12 @@ impl ServiceLoop {
         self.poll_questions()?;
         self.poll_notes()?;
         self.poll_lines()
+    }
+
+    /// Whether the loop ends for a while.
+    pub(super) fn steps_aside(&self) -> bool {
+        let is_wanted = self.service.aside.as_ref().is_some_and(Aside::is_wanted);
+        is_wanted && !self.service.stop.is_raised()
     }
 
     fn is_finished(&self) -> bool {
