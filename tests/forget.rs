@@ -292,12 +292,254 @@ fn a_crash_in_the_middle_is_finished_by_the_next_command() {
     assert!(digests.values().all(|bytes| !String::from_utf8_lossy(bytes).contains("planted")));
 }
 
+/// Whatever a person asks about a forgotten text, the answer is the day and nothing more.
+#[test]
+fn every_command_says_of_a_forgotten_name_that_it_was_forgotten() {
+    let world = World::new();
+    let is_garden = |item: &&Value| item.to_string().contains("zucchini was planted");
+    let garden = world.home.items().iter().find(is_garden).cloned().unwrap();
+    let id = garden["summary_id"].as_str().unwrap();
+    world.home.ok(&["forget", "texts/notes/garden.md", "texts/a.eml"]);
+    for args in [
+        &["read", "texts/notes/garden.md"][..],
+        &["read", "garden.md"],
+        &["read", id],
+        &["read", &id[..12]],
+        &["read", "texts/a.eml"],
+        &["search", "garden.md"],
+        &["forget", "texts/notes/garden.md"],
+        &["forget", id],
+        &["forget", "a.eml"],
+    ] {
+        let output = world.home.run(args);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{args:?}");
+        assert!(told.contains("was forgotten on 2026-03-02, by request"), "{args:?}: {told}");
+    }
+    let other = world.home.run(&["read", "nobody.txt"]);
+    assert!(String::from_utf8_lossy(&other.stderr).contains("no summary is named nobody.txt"));
+}
+
+/// What the log said before a forgetting can still be exported, without what went.
+#[test]
+fn an_export_of_an_earlier_state_leaves_out_what_was_forgotten_later_and_counts_it() {
+    let world = World::new();
+    let until = world.home.events().len().to_string();
+    world.home.ok(&["forget", "texts/notes/garden.md", "The harpsichord", "chat"]);
+    let kept = tempfile::tempdir().unwrap();
+    for (name, more) in [("all", &[][..]), ("some", &["--stream", "documents"][..])] {
+        let to = kept.path().join(name);
+        let args = [&["export", "--to", to.to_str().unwrap(), "--until", &until], more].concat();
+        world.home.ok(&args);
+        let files = every_file(&to);
+        let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).to_lowercase();
+        assert!(files.values().any(|bytes| text(bytes).contains("bicycle")), "{name}");
+        let words =
+            |bytes: &Vec<u8>| WORDS.iter().any(|word| text(bytes).contains(&word.to_lowercase()));
+        let with_words: Vec<&String> =
+            files.iter().filter(|(_, bytes)| words(bytes)).map(|(name, _)| name).collect();
+        assert_eq!(with_words, Vec::<&String>::new());
+        let manifests =
+            files.values().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
+        let counted = manifests.filter_map(|one| one["counts"]["forgotten"].as_u64()).sum::<u64>();
+        assert!(counted > 0, "{name}");
+    }
+}
+
+/// The texts that stay in a file of the home are as true as before another text left it.
+#[test]
+fn a_text_beside_a_forgotten_one_is_still_verified_and_a_changed_file_is_not() {
+    let world = World::new();
+    let item = |word: &str| {
+        let items = world.home.items();
+        items.iter().find(|item| item.to_string().contains(word)).cloned().unwrap()
+    };
+    let neighbour = item("The bicycle stands");
+    let id = neighbour["summary_id"].as_str().unwrap().to_owned();
+    let links = || {
+        let told = world.home.run(&["--json", "explain", "--verify", &id]);
+        let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+        told.to_string()
+    };
+    assert!(!links().contains("\"broken\""), "{}", links());
+    world.home.ok(&["forget", "texts/notes/garden.md"]);
+    assert!(!links().contains("\"broken\""), "{}", links());
+    let folder = world.home.path("buses/chunks/canonical");
+    let blanks = " ".repeat(100);
+    let beside = |bytes: &Vec<u8>| {
+        let text = String::from_utf8_lossy(bytes);
+        text.contains("cellar") && text.contains(&blanks)
+    };
+    assert!(every_file(&folder).values().any(beside), "both texts were in one file");
+    for name in every_file(&folder).into_keys() {
+        let path = folder.join(name);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replacen("cellar", "garret", 1)).unwrap();
+    }
+    assert!(links().contains("\"broken\""));
+}
+
+/// Of the log and its keys the newer one decides what is forgotten, and nothing that is made later is lost.
+#[test]
+fn a_log_and_keys_of_different_times_bring_nothing_back_and_lose_nothing() {
+    let world = World::new();
+    let log = world.home.path("run/summarizer.redb");
+    let names = every_file(&world.home.path("run"));
+    let keys = names.keys().find(|name| name.ends_with(".keys")).unwrap();
+    let keys = world.home.path("run").join(keys);
+    let (older_log, older_keys) = (std::fs::read(&log).unwrap(), std::fs::read(&keys).unwrap());
+    let late = world.files.path().join("late");
+    std::fs::create_dir_all(&late).unwrap();
+    std::fs::write(late.join("late.md"), "# Late\n\nThe harpsichord waits in the attic.\n")
+        .unwrap();
+    world.home.ok(&["add", late.to_str().unwrap()]);
+    world.home.ok(&["forget", "texts/notes/garden.md", "late.md", "The harpsichord", "chat"]);
+    let newer_keys = std::fs::read(&keys).unwrap();
+
+    std::fs::write(&keys, &older_keys).unwrap();
+    let drained = world.home.run(&["drain"]);
+    let told = String::from_utf8_lossy(&drained.stderr).into_owned();
+    assert!(told.contains("the keys are older than the log"), "{told}");
+    let root = &older_keys[49..81];
+    let holds = |bytes: Vec<u8>| bytes.windows(root.len()).any(|part| part == root);
+    assert!(holds(older_keys.clone()) && !holds(std::fs::read(&keys).unwrap()));
+    assert_eq!(world.found(), Vec::<String>::new());
+    world.is_sound();
+
+    std::fs::write(&log, &older_log).unwrap();
+    std::fs::write(&keys, &newer_keys).unwrap();
+    let recovered = world.home.run(&["recover"]);
+    let told = String::from_utf8_lossy(&recovered.stderr).into_owned();
+    assert!(recovered.status.success(), "{told}");
+    assert!(told.contains("the log is older than its keys"), "{told}");
+    assert_eq!(world.found(), Vec::<String>::new());
+    for number in 0..20 {
+        world.home.ask(&format!("new-{number}"), FREE, &format!("The bicycle has chain {number}."));
+    }
+    world.home.ok(&["drain"]);
+    // Each summary that was made since can be read.
+    assert_eq!(world.home.items().len(), 21);
+    world.is_sound();
+}
+
+/// What a command wrote into the home is a copy like any other.
+#[test]
+fn exports_in_the_home_go_with_what_they_hold_and_other_files_are_named() {
+    let world = World::new();
+    let (out, kept) = (world.home.path("out/may"), world.home.path("list.json"));
+    world.home.ok(&["export", "--to", out.to_str().unwrap()]);
+    let is_garden = |item: &&Value| item.to_string().contains("zucchini was planted");
+    let garden = world.home.items().iter().find(is_garden).cloned().unwrap();
+    std::fs::write(&kept, garden["summary_id"].to_string()).unwrap();
+    let forget = ["--json", "forget", "texts/notes/garden.md"];
+    for args in [&[&forget[..], &["--dry-run"]].concat(), &forget.to_vec()] {
+        let told: Value = serde_json::from_str(&world.home.ok(args)).unwrap();
+        let ends = |list: &Value, end: &str| {
+            list.as_array().unwrap().iter().any(|one| one.as_str().unwrap().ends_with(end))
+        };
+        assert!(
+            ends(&told["copies"], "/out/may") && ends(&told["left_in"], "/list.json"),
+            "{told}"
+        );
+        assert_eq!(out.exists(), args.len() == 4, "{told}");
+        assert!(kept.exists());
+    }
+}
+
+/// A text that lies in the home under two names is not forgotten by one of them, and the command says so.
+#[test]
+fn the_same_text_under_another_name_is_named() {
+    let world = World::new();
+    std::fs::write(world.files.path().join("texts/notes/copy.md"), NOTE).unwrap();
+    world.add();
+    let told: Value =
+        serde_json::from_str(&world.home.ok(&["--json", "forget", "texts/notes/garden.md"]))
+            .unwrap();
+    let other = told["same_text_in"].as_array().unwrap();
+    let [other] = other.as_slice() else { panic!("{told}") };
+    assert!(other.as_str().unwrap().ends_with("texts/notes/copy.md"), "{told}");
+    world.home.ok(&["forget", other.as_str().unwrap()]);
+    assert!(
+        !every_file(&world.home.path("buses/chunks"))
+            .values()
+            .any(|bytes| String::from_utf8_lossy(bytes).contains("planted"))
+    );
+}
+
+#[test]
+fn the_items_of_a_list_are_forgotten_by_the_name_of_the_item_or_of_the_list() {
+    let home = Home::new(QUICK);
+    let lines: String = ["zucchini", "ladder", "fence"]
+        .iter()
+        .enumerate()
+        .map(|(at, word)| format!("{{\"id\":\"a{at}\",\"text\":\"The {word} is paid on 3 May and comes on Saturday.\"}}\n"))
+        .collect();
+    std::fs::write(home.path("buses/other/list.jsonl"), lines).unwrap();
+    for id in ["a0", "a1", "a2"] {
+        let id = format!("list.jsonl#{id}");
+        home.ok(&["submit", "--flow", FREE, "--bus", "other", "--id", &id]);
+    }
+    home.ok(&["drain"]);
+    assert_eq!(home.items().len(), 3);
+    home.ok(&["forget", "list.jsonl#a0"]);
+    assert_eq!(home.items().len(), 2);
+    let read = home.run(&["read", "list.jsonl#a0"]);
+    assert!(String::from_utf8_lossy(&read.stderr).contains("was forgotten on"));
+    home.ok(&["forget", "list.jsonl"]);
+    assert_eq!(home.items().len(), 0);
+}
+
+/// The message of a failed attempt stays in the log, so it quotes nothing of an answer.
+#[test]
+fn the_message_of_a_failed_attempt_quotes_no_word_of_the_answer() {
+    let mut wrong: Value = serde_json::from_str(&flow_home::good_answer()).unwrap();
+    for member in wrong.as_object_mut().unwrap().values_mut() {
+        *member = json!({"zucchini": ["Theobald brings the harpsichord", 7]});
+    }
+    let server = Server::start(vec![server::chat(&wrong.to_string())]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("note-1", FLOW, "The zucchini was planted.");
+    home.ok(&["drain"]);
+    let is_failure = |event: &Event| matches!(event, Event::AttemptFailed { .. });
+    let failures = || home.events().into_iter().filter(|(event, _)| is_failure(event));
+    assert!(failures().count() > 0);
+    for (event, _) in failures() {
+        let told = format!("{event:?}");
+        assert!(told.contains("SCHEMA"), "{told}");
+        assert!(WORDS.iter().all(|word| !told.contains(word)), "{told}");
+    }
+    // A text without a summary has answers all the same.
+    let told: Value = serde_json::from_str(&home.ok(&["--json", "forget", "note-1.txt"])).unwrap();
+    assert!(told["answers"].as_u64() > Some(0), "{told}");
+    let with_words = home.events().into_iter().filter_map(|(_, body)| body);
+    assert_eq!(
+        with_words.filter(|body| String::from_utf8_lossy(body).contains("zucchini")).count(),
+        0
+    );
+}
+
+#[test]
+fn doctor_says_when_others_can_read_the_keys() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new();
+    let run = world.home.path("run");
+    let keys = every_file(&run).into_keys().find(|name| name.ends_with(".keys")).unwrap();
+    let said = |mode: u32| {
+        std::fs::set_permissions(run.join(&keys), std::fs::Permissions::from_mode(mode)).unwrap();
+        let output = world.home.run(&["doctor"]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(!said(0o600).contains("holds the keys of the log"));
+    assert!(said(0o640).contains("holds the keys of the log"));
+}
+
 #[test]
 fn a_dry_run_changes_nothing_and_an_unknown_name_is_an_error() {
     let world = World::new();
     let before = every_file(&world.home.path("buses"));
     let told = world.home.ok(&["forget", "--dry-run", "--before", "2026-12-31"]);
     assert!(told.contains("would forget 4 summaries"), "{told}");
+    assert!(told.contains("would take") && told.contains("records of their texts"), "{told}");
     assert_eq!(every_file(&world.home.path("buses")), before);
     for (code, args) in [
         (5, &["forget", "nobody.txt"][..]),

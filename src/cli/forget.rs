@@ -1,21 +1,23 @@
 //! `forget`: takes texts back. Everything that was made of them becomes unreadable for ever.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::causes::{busy, exporter_failed, held_by_another, not_forgotten, not_taken_back};
+use super::causes::{exporter_failed, held_by_another, not_forgotten, not_taken_back};
 use super::failure::{Exit, Failure};
 use super::file_events::items_of_file;
 use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
+use super::prose::plain_line;
 use super::published::{
     Published, VersionChoice, each_newest, named_or_in_file, one_named, open_bus, text, unread,
 };
-use super::read::nothing_named;
+use super::read::{unknown_name, was_forgotten};
 use super::settings::load_config;
 use super::source_files::known_name;
 use super::{Context, ui};
@@ -24,7 +26,7 @@ use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::export::summary_bus::SUMMARIES_DIR;
-use crate::import::{TakenBack, files_named, find_taken_back, is_ours};
+use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
 use crate::projections::exporters;
 use crate::upkeep::forget::{self, Traces, Wanted};
 
@@ -36,7 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Take texts back: destroy their summaries and everything else that was made of them
 ///
 /// The summaries, answers of models, quotes, digests and narratives of a source become unreadable for
-/// ever: their keys are destroyed. Texts that `add` or `import` copied into the home leave it too. A
+/// ever: their keys are destroyed. Texts that `add` or `import` copied into the home leave it too, and so
+/// do exports and runs in the home that name a forgotten summary. A
 /// summary that was made of a forgotten summary goes with it. This cannot be undone.
 ///
 /// Your own files stay, and so do the files of other programs and backups that were made before. Ids,
@@ -72,8 +75,12 @@ struct ForgetReport {
     answers: u64,
     /// Records of texts that left the home.
     records: u64,
-    /// Files of other programs that hold the texts.
+    /// Files that still hold the texts and are not changed.
     left_in: Vec<String>,
+    /// Other sources with the same text.
+    same_text_in: BTreeSet<String>,
+    /// Folders of exports and runs in the home, which go.
+    copies: BTreeSet<PathBuf>,
     /// The names of the summaries.
     names: BTreeSet<String>,
 }
@@ -115,6 +122,8 @@ impl ForgetArgs {
                 "answers": report.answers,
                 "records": report.records,
                 "left_in": report.left_in,
+                "same_text_in": report.same_text_in,
+                "copies": report.copies,
             }));
         }
         for name in report.names.iter().take(LISTED) {
@@ -130,6 +139,10 @@ impl ForgetArgs {
             }
         }
         let what = parts.join(", ");
+        for name in report.same_text_in.iter().take(LISTED) {
+            let name = plain_line(name);
+            context.ui.out(format!("{name} has the same text; name it too to take it back"));
+        }
         if self.dry_run {
             context.ui.out(format!("would forget {what}"));
             if report.records > 0 {
@@ -146,8 +159,13 @@ impl ForgetArgs {
             let texts = ui::count(report.records, "record");
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
+        for folder in report.copies.iter().take(LISTED) {
+            context.ui.out(format!("removed {}, which was made of them", folder.display()));
+        }
         for file in report.left_in.iter().take(LISTED) {
-            context.ui.out(format!("its text is still in {file}, which another program wrote"));
+            context.ui.out(format!(
+                "{file} still holds words or names of them; it is not ours to change"
+            ));
         }
         let is_all_there = report.records == 0 && report.left_in.is_empty();
         if !self.words.is_empty() && is_all_there && !report.sources.is_empty() {
@@ -170,7 +188,12 @@ fn ask_service(
     let ticket = answer["ticket"].as_u64().unwrap_or_default();
     let bar = context.ui.progress("the service forgets", 1);
     let answer = loop {
-        match client.ask(&Question::ForgetAnswer { ticket }).map_err(|error| busy(&error))? {
+        let answer = client.ask(&Question::ForgetAnswer { ticket }).map_err(|error| {
+            Failure::new(Exit::Busy, "the service ended before it said what it forgot")
+                .because(&error)
+                .hint("run the command again: what was begun is finished first")
+        });
+        match answer? {
             Answer::Ok(answer) if answer["ticket"].is_null() => break answer,
             Answer::Ok(_) | Answer::Starting(_) => std::thread::sleep(LOOK_EVERY),
             Answer::Refused(why) | Answer::NotFound(why) => {
@@ -212,7 +235,7 @@ fn forget(
     // Names are those of the published summaries, so all of them are published first.
     exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
     let bus = open_bus(context).ok();
-    let (wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
+    let (mut wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
     let bar = context.ui.progress("looking", 100);
     let found = forget::look(held.engine.log(), &wanted, &mut |part| {
         bar.set_position((part * 100.0) as u64);
@@ -224,18 +247,40 @@ fn forget(
         return Err(Failure::new(Exit::Input, "there is nothing to forget")
             .hint("`summarizer read` lists what there is"));
     }
-    let left_in = left_with_others(context, held, &found)?;
+    let mut left_in = left_with_others(context, held, &found)?;
+    let back = TakenBack {
+        ids: wanted.sources.clone(),
+        files: wanted.files.clone(),
+        ..TakenBack::default()
+    };
+    let same_text_in = same_text_elsewhere(held.import_target(context), &back);
+    let same_text_in = same_text_in.map_err(|error| not_taken_back(&error))?;
+    let is_gone = |id: &str| found.summaries.contains_key(id);
+    let copies = held.copies_of(context, &is_gone)?;
+    left_in.extend(copies.files.iter().map(|path| path.display().to_string()));
     // What would leave is counted; what left is known afterwards.
     let mut records = to_take;
     if !order.dry_run {
         let now = context.machine.clock.now();
         forget::forget(&mut held.engine, &wanted, &found, now)
             .map_err(|error| not_forgotten(&error))?;
+        wanted.summaries.extend(found.summaries.keys().cloned());
         records = held.make_anew(context, &wanted)?;
     }
+    let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
     let Traces { sources, bags, answers, .. } = found;
-    Ok(ForgetReport { summaries, sources, bags, answers, records, left_in, names })
+    Ok(ForgetReport {
+        summaries,
+        sources,
+        bags,
+        answers,
+        records,
+        left_in,
+        same_text_in,
+        copies,
+        names,
+    })
 }
 
 /// What the words mean: for the log, and for the partitions of the home.
@@ -251,6 +296,17 @@ fn wanted(
         let events = items_of_file(context, name);
         if !events.is_empty() {
             wanted.sources.extend(events);
+            // The fact names the file too, so that its name tells what became of it.
+            let files = files_named(held.import_target(context), name);
+            let files = files.map_err(|error| not_taken_back(&error))?;
+            if files.len() == 1 {
+                wanted.files.extend(files);
+            }
+            continue;
+        }
+        let items = bus.map_or(Ok(BTreeSet::new()), |bus| items_of_list(bus, name))?;
+        if !items.is_empty() {
+            wanted.sources.extend(items);
             continue;
         }
         let one = match bus {
@@ -289,13 +345,18 @@ fn wanted(
         let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
         let found = find_taken_back(held.import_target(context), &mut alone);
         let found = found.map_err(|error| not_taken_back(&error))?;
-        if found == 0 && !is_known(held, name)? {
+        let known = known_id(held, name)?;
+        if found == 0 && known.is_none() {
+            let before = forget::forgotten_at(held.engine.log(), name);
+            if let Some(at) = before.map_err(|error| not_forgotten(&error))? {
+                return Err(was_forgotten(name, &at.day_in(chrono_tz::UTC).to_string()));
+            }
             return Err(match bus {
-                Some(bus) => nothing_named(bus, name),
+                Some(bus) => unknown_name(bus, name),
                 None => Failure::new(Exit::Input, format!("nothing is known of {name}")),
             });
         }
-        wanted.sources.insert(name.clone());
+        wanted.sources.insert(known.unwrap_or_else(|| name.clone()));
         wanted.files.extend(named);
     }
     let mut back = TakenBack {
@@ -310,6 +371,19 @@ fn wanted(
     // A session that loses an event loses its summary too.
     wanted.sources.extend(back.ids.into_iter().chain(back.broken));
     Ok((wanted, records))
+}
+
+/// The summarized items of a list on the bus `other`, by the name of its file.
+fn items_of_list(bus: &SummaryBus, name: &str) -> Result<BTreeSet<String>, Failure> {
+    let mut items = BTreeSet::new();
+    let start = format!("other:{}#", name.strip_prefix("other:").unwrap_or(name));
+    let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+        let ids = one.item.upstream_ids().filter(|id| id.starts_with(&start));
+        items.extend(ids.map(str::to_owned));
+        std::ops::ControlFlow::Continue(())
+    });
+    read.map_err(|error| unread(&error))?;
+    Ok(items)
 }
 
 /// The one summary that a word means. A summary that was made of summaries has the name of their source, and
@@ -347,11 +421,16 @@ fn want(wanted: &mut Wanted, one: &Published) {
     }
 }
 
-/// Whether the log knows a source of this id.
-fn is_known(held: &HeldHome, id: &str) -> Result<bool, Failure> {
-    let wanted = Wanted { sources: [id.to_owned()].into(), ..Wanted::default() };
-    let found = forget::look(held.engine.log(), &wanted, &mut |_| {});
-    Ok(!found.map_err(|error| not_forgotten(&error.into()))?.is_empty())
+/// The id under which the log knows a source, also one of the bus `other` by its path.
+fn known_id(held: &HeldHome, name: &str) -> Result<Option<String>, Failure> {
+    for id in [name.to_owned(), format!("other:{name}")] {
+        let wanted = Wanted { sources: [id.clone()].into(), ..Wanted::default() };
+        let found = forget::look(held.engine.log(), &wanted, &mut |_| {});
+        if !found.map_err(|error| not_forgotten(&error.into()))?.is_empty() {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
 }
 
 /// The files of other programs that still hold the texts.

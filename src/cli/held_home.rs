@@ -41,8 +41,9 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
-use crate::upkeep::forget::{self, Wanted};
+use crate::upkeep::forget::{self, Wanted, names_summary};
 use crate::upkeep::run_watch::changed_files;
+use crate::upkeep::written_copies::{WrittenCopies, written_copies};
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -387,6 +388,12 @@ impl HeldHome {
                     .because(&error)
             })?;
         }
+        for folder in self.copies_of(context, &|id| wanted.summaries.contains(id))?.folders {
+            disk.remove_dir_all(&folder).map_err(|error| {
+                Failure::new(Exit::Storage, format!("cannot remove {}", folder.display()))
+                    .because(&error)
+            })?;
+        }
         self.remove_remembered(&*disk).map_err(|error| {
             let what = "cannot remove caches and old logs from the folder run";
             Failure::new(Exit::Storage, what).because(&error)
@@ -416,6 +423,20 @@ impl HeldHome {
         let now = context.machine.clock.now();
         forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))?;
         Ok(records)
+    }
+
+    /// The exports, runs and other files in the home that name one of these summaries.
+    pub(crate) fn copies_of(
+        &self,
+        context: &Context,
+        is_one: &dyn Fn(&str) -> bool,
+    ) -> Result<WrittenCopies, Failure> {
+        let disk = &*context.machine.disk;
+        let copies = written_copies(disk, &self.home, &|text| names_summary(text, is_one));
+        copies.map_err(|error| {
+            let what = format!("cannot look for copies in {}", self.home.root.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })
     }
 
     /// Removes caches, logs that a recovery set aside, and keys that no log of the home has.

@@ -84,7 +84,7 @@ fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
     };
     match summary {
         Some(summary) => Ok(format!("/summary/{summary}")),
-        None => Err(nothing_named(&bus, id)),
+        None => Err(nothing_named(context, &bus, id)),
     }
 }
 

@@ -171,7 +171,7 @@ impl ReadArgs {
                 here = named(bus, &summary, shown).map_err(|error| unread(&error))?;
             }
             if here.is_empty() {
-                return Err(nothing_named(bus, id));
+                return Err(nothing_named(context, bus, id));
             }
             let here = here.into_iter().take(self.last.unwrap_or(usize::MAX));
             // Two words may name the same summary.
@@ -270,8 +270,29 @@ pub(super) fn is_same(project: Option<&str>, name: &str) -> bool {
     project.is_some_and(|project| project.to_lowercase() == name.to_lowercase())
 }
 
+/// No summary has this name: say when it was forgotten, or which one is nearest.
+pub(super) fn nothing_named(context: &Context, bus: &SummaryBus, word: &str) -> Failure {
+    match forgotten_on(context, word) {
+        Some(day) => was_forgotten(word, &day),
+        None => unknown_name(bus, word),
+    }
+}
+
+/// The day on which a person took back what a word means, where the log can be asked.
+pub(super) fn forgotten_on(context: &Context, word: &str) -> Option<String> {
+    let mut session = HomeAccess::open(context).ok()?;
+    let name = known_name(context, word);
+    let answer = session.ask(context, &Question::ForgottenOn { name });
+    session.close().ok()?;
+    answer.ok()?["forgotten_on"].as_str().map(str::to_owned)
+}
+
+pub(super) fn was_forgotten(word: &str, day: &str) -> Failure {
+    Failure::new(Exit::Input, format!("{word} was forgotten on {day}, by request"))
+}
+
 /// No summary has this name: say which one is nearest.
-pub(super) fn nothing_named(bus: &SummaryBus, word: &str) -> Failure {
+pub(super) fn unknown_name(bus: &SummaryBus, word: &str) -> Failure {
     let failure = Failure::new(Exit::Input, format!("no summary is named {word}"));
     match nearest_name(bus, word) {
         Some(near) => failure.hint(format!("did you mean {near}?")),

@@ -12,7 +12,7 @@ use super::prose::{Prose, plain, plain_line};
 use super::published::{
     AskedDays, Published, VersionChoice, each_newest_of, open_bus, private_mark, unread,
 };
-use super::read::{is_same, show};
+use super::read::{forgotten_on, is_same, show};
 use super::registry::{project_rules, selectors};
 use super::settings::load_config;
 use super::since::first_day;
@@ -115,7 +115,14 @@ impl SearchArgs {
                     let project = self.project.as_ref().map(|name| format!(" of {name}"));
                     let (since, project) = (since.unwrap_or_default(), project.unwrap_or_default());
                     let words = self.words.join(" ");
-                    context.ui.talk(format!("no summary{project}{since} holds {words}"));
+                    match forgotten_on(context, &words) {
+                        Some(day) => {
+                            context.ui.talk(format!("{words} was forgotten on {day}, by request"))
+                        }
+                        None => {
+                            context.ui.talk(format!("no summary{project}{since} holds {words}"));
+                        }
+                    }
                 }
                 (_, true) => context.ui.talk(ui::dim("there are more; --limit 0 shows all")),
                 _ => context.ui.talk(ui::dim("`summarizer read NAME` shows the whole summary")),

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -129,6 +130,32 @@ fn drop_at(
         }
         _ => {}
     }
+}
+
+/// The first violations of a compiled schema by an answer, sorted by place. They quote no word of it: the message of a
+/// failed attempt stays in the log when the answer is forgotten.
+pub(crate) fn violations_unquoted(
+    validator: &Validator,
+    value: &Value,
+    most: usize,
+) -> Vec<Violation> {
+    let errors = validator.iter_errors(value).take(most);
+    let mut found: Vec<Violation> = errors.map(|error| unquoted(&error)).collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn unquoted(error: &ValidationError<'_>) -> Violation {
+    let message = match error.kind() {
+        // These name members, which an answer invents.
+        ValidationErrorKind::AdditionalProperties { .. }
+        | ValidationErrorKind::UnevaluatedProperties { .. } => {
+            "it has members that the schema does not know".to_owned()
+        }
+        _ => shorten(&error.masked().to_string()),
+    };
+    Violation { pointer: error.instance_path().to_string(), message }
 }
 
 /// Every violation of a compiled schema, sorted by place.

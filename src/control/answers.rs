@@ -17,6 +17,7 @@ use crate::sequencer::engine::{Engine, EngineError, OperatorError};
 use crate::sequencer::view::View;
 use crate::state::decide::Refused;
 use crate::state::event::{Event, TakenRequest};
+use crate::upkeep::forget::forgotten_at;
 
 use super::reply::{QuestionContext, Reply, later, not_found, refused};
 use super::requests::{Filter, requests};
@@ -121,6 +122,11 @@ pub(crate) fn answer_about(
             }
         }
         Question::Show { id } => show(&view, now, &id)?,
+        Question::ForgottenOn { name } => later(move || {
+            let at = forgotten_at(&log, &name)?;
+            let day = at.map(|at| at.day_in(chrono_tz::UTC).to_string());
+            Ok(Answer::Ok(json!({"forgotten_on": day})))
+        }),
         Question::Explain { id, verify, prompts, texts } => {
             explained(&view, around, &id, Wanted { verify, prompts, texts })?
         }

@@ -34,6 +34,10 @@ pub enum Question {
     Show {
         id: String,
     },
+    /// The day on which a person took back what a name means.
+    ForgottenOn {
+        name: String,
+    },
     /// Where each sentence of a summary comes from, by the id of the summary or of a request that
     /// made it.
     Explain {

@@ -12,6 +12,7 @@ use crate::log::{LogError, ReadError};
 use crate::os::Machine;
 use crate::projections::runs::described;
 use crate::registry::SharedFlows;
+use crate::upkeep::forget::ForgetError;
 use crate::upstream::IndexStore;
 
 /// An answer, or the work that leads to one.
@@ -46,6 +47,8 @@ pub(super) enum AnswerError {
     Row(#[from] CodecError),
     #[error(transparent)]
     Explain(#[from] ExplainError),
+    #[error(transparent)]
+    Forget(#[from] ForgetError),
     #[error("write the explanation as JSON")]
     Json(#[from] serde_json::Error),
 }

@@ -154,7 +154,11 @@ impl Catalog {
                 if let Some(open) = &mut self.open {
                     open.published = true;
                 }
-                self.apply(own, changes, change);
+                // Also before the event that says so: nothing else can be written of it.
+                let gone = own.iter().filter(|(seq, _)| log.is_forgotten(*seq));
+                let gone: Vec<String> = gone.map(|(_, bag)| bag.bag_id.clone()).collect();
+                self.apply(own, changes, change.clone());
+                self.collect(&gone, change);
             }
             DigestFact::Collected(_) => {
                 let ids: Vec<String> = body(log, seq)?;

@@ -32,6 +32,7 @@ use crate::model::{
 };
 use crate::os::Open;
 use crate::registry::Registry;
+use crate::upkeep::forget::last_asked;
 use crate::upstream::context::context_of;
 use crate::upstream::lines::read_range;
 use crate::upstream::recompute;
@@ -116,7 +117,7 @@ pub(crate) fn links(
     log_records(&mut chain, around, story);
     queue_line(&mut chain, around, story);
     identity(&mut chain, story);
-    files(&mut chain, upstream, story);
+    files(&mut chain, around, upstream, story);
     source_texts(&mut chain, story, texts);
     quotes(&mut chain, story, texts);
     pack(&mut chain, around, story);
@@ -265,11 +266,15 @@ fn identity(chain: &mut Chain, story: &Story) {
 }
 
 /// Every upstream file and manifest that was read.
-fn files(chain: &mut Chain, upstream: &Upstream, story: &Story) {
+fn files(chain: &mut Chain, around: &Around, upstream: &Upstream, story: &Story) {
     let inputs = &story.input.inputs;
     let (mut manifests, mut grown, mut wrong_manifests) = (0_usize, 0_usize, Vec::new());
-    let mut wrong_data = Vec::new();
+    let (mut wrong_data, mut left, mut lost) = (Vec::new(), 0_usize, 0_usize);
     for input in inputs {
+        if let Some(records) = forgotten_in(around, upstream, story, input) {
+            (left, lost) = (left + 1, lost + records);
+            continue;
+        }
         if let Some(path) = &input.manifest_path {
             manifests += 1;
             let before = wrong_manifests.len();
@@ -295,12 +300,41 @@ fn files(chain: &mut Chain, upstream: &Upstream, story: &Story) {
         };
         chain.all("upstream.manifest", what, &wrong_manifests);
     }
-    chain.all("upstream.data", format!("{} files are as read", inputs.len()), &wrong_data);
+    let mut what = format!("{} files are as read", inputs.len() - left);
+    if left > 0 {
+        what.push_str(&format!(
+            "; {left} more are what their manifests say, which name {lost} records that were forgotten by request"
+        ));
+    }
+    chain.all("upstream.data", what, &wrong_data);
     if let Some(SelectionInput { path, sha256, .. }) = &story.input.selection {
         let mut wrong = Vec::new();
         compare(&mut wrong, upstream, path, Some(*sha256), None);
         chain.all("selection.manifest", format!("{path} is as read"), &wrong);
     }
+}
+
+/// How many records a person took out of a file after it was read; `None` when nothing went, or the file is not
+/// what its manifest says. The records of the summary itself are compared elsewhere.
+fn forgotten_in(
+    around: &Around,
+    upstream: &Upstream,
+    story: &Story,
+    input: &UpstreamInput,
+) -> Option<usize> {
+    let asked = last_asked(&around.log).ok()?;
+    if asked < story.produced_at.seq {
+        return None;
+    }
+    let manifest = upstream.root().join(input.manifest_path.as_ref()?);
+    let manifest = upstream.disk().read(&manifest).ok()?;
+    let manifest: Value = serde_json::from_slice(&manifest).ok()?;
+    let gone = manifest["forgotten"]["ids"].as_array().filter(|gone| !gone.is_empty())?;
+    let declared = manifest["integrity"]["sha256"].as_str()?.parse::<Digest>().ok()?;
+    let bytes = manifest["integrity"]["bytes"].as_u64()?;
+    let is_whole = bytes >= input.data_bytes.unwrap_or(0);
+    let now = hash_file(upstream, &input.path, Some(bytes)).ok()?;
+    (is_whole && now == declared).then_some(gone.len())
 }
 
 /// Whether a file with a manifest is longer than it was when it was read.

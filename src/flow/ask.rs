@@ -42,7 +42,7 @@ use crate::model::{
 /// Errors shown in one repair turn.
 const ERRORS_SHOWN: usize = 20;
 /// Errors of an answer that are kept at all.
-const ERRORS_KEPT: usize = 100;
+pub(super) const ERRORS_KEPT: usize = 100;
 /// Most bytes of an invalid answer that a repair turn repeats.
 const ANSWER_SHOWN_BYTES: usize = 20_000;
 /// What a limit is raised to when none was set.
@@ -210,8 +210,8 @@ impl Asker<'_> {
                 Ok(mut value) => {
                     let undeclared = schema::drop_undeclared(&schema.value, &mut value);
                     let clamped = bounds::clamp(&schema.value, &mut value);
-                    let (errors, _) =
-                        schema::violations_bounded(&schema.validator, &value, ERRORS_KEPT);
+                    let errors =
+                        schema::violations_unquoted(&schema.validator, &value, ERRORS_KEPT);
                     if errors.is_empty() {
                         let cleaned = question.ids.map(|ids| ids.clean(&mut value));
                         let may_ask = held.is_none()
@@ -342,7 +342,7 @@ impl Asker<'_> {
         let Answer { value: Value::Object(given), mut reply } = answer else { return Ok(answer) };
         let call = self.model_call(question, Some(whole), &[], &question.settings);
         let (value, evidence) = builtin::complete(&call, &given);
-        let errors = schema::violations(&whole.validator, &value);
+        let errors = schema::violations_unquoted(&whole.validator, &value, ERRORS_KEPT);
         if !errors.is_empty() {
             let (node, raw) = (question.node.to_owned(), value.to_string());
             return Err(FlowProblem::Schema { node, errors, raw });

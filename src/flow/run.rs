@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::ask::{Asker, Ledger};
+use super::ask::{Asker, ERRORS_KEPT, Ledger};
 use super::context::{Labels, Surroundings};
 use super::exec::{self, Executor};
 use super::finish::GraphOutput;
@@ -489,7 +489,7 @@ fn structured(pack: &LoadedPack, first: Value) -> Result<Value, FlowProblem> {
         (_, value) => json!({"value": value}),
     };
     let Some(schema) = &pack.schema else { return Ok(value) };
-    let errors = schema::violations(&schema.validator, &value);
+    let errors = schema::violations_unquoted(&schema.validator, &value, ERRORS_KEPT);
     if errors.is_empty() {
         return Ok(value);
     }

@@ -35,7 +35,9 @@ mod talks;
 mod turns;
 pub(crate) mod units;
 
-pub(crate) use partition::{TakenBack, files_named, find_taken_back, is_ours, take_back};
+pub(crate) use partition::{
+    TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere, take_back,
+};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

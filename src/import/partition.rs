@@ -659,6 +659,9 @@ impl Growing {
     }
 }
 
+/// Bytes of a text that is not likely to stand in two places by chance.
+const SAME_TEXT_BYTES: usize = 32;
+
 /// Records that a person takes back.
 #[derive(Debug, Default)]
 pub(crate) struct TakenBack {
@@ -783,6 +786,39 @@ pub(crate) fn find_taken_back(
             return Ok(found);
         }
     }
+}
+
+/// The files with other records that have the same text as a record that goes.
+pub(crate) fn same_text_elsewhere(
+    target: Target<'_>,
+    back: &TakenBack,
+) -> Result<BTreeSet<String>, ImportError> {
+    let text_of = |record: &Value| {
+        let text =
+            record["text"].as_str().or(record["content"].as_str()).unwrap_or_default().trim();
+        (text.len() >= SAME_TEXT_BYTES).then(|| IdKey::of(text))
+    };
+    let mut gone = BTreeSet::new();
+    let each = |f: &mut dyn FnMut(bool, &Value)| {
+        for family in [Family::Events, Family::Chunks] {
+            for partition in partitions(target, family)? {
+                each_record(target, family, &partition, false, &mut |_, record| {
+                    f(back.goes(family, &partition, record), record);
+                })?;
+            }
+        }
+        Ok(())
+    };
+    each(&mut |goes, record| gone.extend(text_of(record).filter(|_| goes)))?;
+    let mut files = BTreeSet::new();
+    each(&mut |goes, record| {
+        if !goes && text_of(record).is_some_and(|text| gone.contains(&text)) {
+            let file = record["source"]["source_uri"].as_str();
+            let file = file.or(record["provenance"]["source_uri"].as_str());
+            files.extend(file.map(str::to_owned));
+        }
+    })?;
+    Ok(files)
 }
 
 /// Takes records out of our partitions; how many those were. A line of blanks as long as the record stays in

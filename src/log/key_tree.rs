@@ -95,6 +95,32 @@ impl KeyTree {
         is_within.then_some((*first, *node))
     }
 
+    /// Whether the key of a record can be derived.
+    pub(crate) fn has(&self, seq: Seq) -> bool {
+        self.node_of(seq.0).is_some()
+    }
+
+    /// Gives new keys to all records from one on that have none, derived from a secret of their own. Returns how
+    /// many nodes that took.
+    pub(crate) fn renew(&mut self, from: u64, secret: &Secret) -> usize {
+        let end = u128::from(u64::MAX) + 1;
+        let size = |height: u8| 1u128 << (2 * u32::from(height));
+        let mut at = match self.node_of(from) {
+            Some((first, node)) => u128::from(first) + size(node.height),
+            None => u128::from(from),
+        };
+        let mut added = BTreeMap::new();
+        for (first, node) in self.nodes.range(from..) {
+            fill(&mut added, &mut at, u128::from(*first), secret);
+            at = u128::from(*first) + size(node.height);
+        }
+        fill(&mut added, &mut at, end, secret);
+        let count = added.len();
+        self.nodes.extend(added);
+        self.version += u64::from(count > 0);
+        count
+    }
+
     /// Destroys the keys of these records. Keys that are destroyed already stay so.
     pub(crate) fn destroy(&mut self, seqs: impl IntoIterator<Item = Seq>) {
         for Seq(seq) in seqs {
@@ -114,6 +140,20 @@ impl KeyTree {
                 node = Node { height, secret: child(&node.secret, taken) };
             }
         }
+    }
+}
+
+/// Adds the fewest nodes that stand for the records from `at` to before `end`.
+fn fill(nodes: &mut BTreeMap<u64, Node>, at: &mut u128, end: u128, secret: &Secret) {
+    let size = |height: u8| 1u128 << (2 * u32::from(height));
+    while *at < end {
+        let fits = |height: &u8| at.is_multiple_of(size(*height)) && *at + size(*height) <= end;
+        let height = (0..=HEIGHT).rev().find(fits).unwrap_or(0);
+        let first = *at as u64;
+        let mut hasher = Hasher::new();
+        hasher.update(b"renewed").update(secret).update(first.to_le_bytes());
+        nodes.insert(first, Node { height, secret: hasher.finish().0 });
+        *at += size(height);
     }
 }
 
@@ -186,6 +226,28 @@ mod tests {
         }
         // Computed by another program: the bytes are a part of the format.
         assert_eq!(key(&tree, 1).expect("nothing was destroyed")[..4], [5, 236, 168, 127]);
+    }
+
+    #[test]
+    fn records_that_a_log_does_not_have_get_new_keys_and_no_other_key_changes() {
+        let whole = KeyTree::whole([7; 32]);
+        let gone = [2, 5, 100, 101, 4095, u64::MAX];
+        for from in [0, 3, 5, 6, 100, 4096, u64::MAX] {
+            let mut tree = whole.clone();
+            tree.destroy(gone.map(Seq));
+            let renewed = gone.iter().filter(|seq| **seq >= from).count();
+            assert!(tree.renew(from, &[9; 32]) >= usize::from(renewed > 0), "{from}");
+            let read = KeyTree::of(tree.nodes()).expect("it is a tree");
+            for seq in gone.into_iter().chain([0, 3, 99, 102, 4094, 4096, u64::MAX - 1]) {
+                let (before, now) = (key(&whole, seq), key(&read, seq));
+                match (gone.contains(&seq), seq >= from) {
+                    (false, _) => assert_eq!(now, before, "{from} {seq}"),
+                    (true, false) => assert_eq!(now, None, "{from} {seq}"),
+                    (true, true) => assert!(now.is_some() && now != before, "{from} {seq}"),
+                }
+            }
+            assert_eq!(tree.renew(from, &[8; 32]), 0);
+        }
     }
 
     #[test]

@@ -177,6 +177,20 @@ impl Keys {
         self.name
     }
 
+    /// Gives new keys to records that the log does not have yet and whose keys are gone: the file was used with a
+    /// later state of the log. Returns whether there were any.
+    pub(super) fn renew_after(&self, head: Seq, fresh: &FreshKeys) -> Result<bool, LogError> {
+        let FreshKeys::Of(secret) = fresh else { return Ok(false) };
+        let mut tree = self.tree.write();
+        let mut whole = tree.clone();
+        if whole.renew(head.next().0, secret) == 0 {
+            return Ok(false);
+        }
+        self.replace(&whole)?;
+        *tree = whole;
+        Ok(true)
+    }
+
     /// Destroys the keys of these records, durably. What was sealed with them can never be read again.
     pub(super) fn destroy(&self, seqs: &[Seq]) -> Result<(), LogError> {
         let mut tree = self.tree.write();
@@ -249,7 +263,7 @@ impl Keys {
 
     /// Whether the key of a record was destroyed.
     pub(super) fn is_destroyed(&self, seq: Seq) -> bool {
-        KeyPath::default().key(&self.tree.read(), seq).is_none()
+        !self.tree.read().has(seq)
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
             let meta = fs::symlink_metadata(&path)?;
             if meta.is_dir() {
                 folders.push(path);
+            } else if meta.is_file() && is_of_keys(&path) {
+                fs::set_permissions(&path, Permissions::from_mode(0o600))?;
             } else if meta.is_file() {
                 let changed_by_group = path.ends_with(APPENDED_BY_PRODUCERS);
                 lchown(&path, None, Some(gid))?;
@@ -80,6 +82,22 @@ pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
     }
     lchown(root, None, Some(gid))?;
     fs::set_permissions(root, Permissions::from_mode(SHARED_FOLDER))
+}
+
+/// Whether a file holds the keys of a log, which stay with their owner.
+fn is_of_keys(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "keys")
+}
+
+/// What is wrong with the rights of a file that only this user may read; `None` when nothing is.
+pub(crate) fn not_only_ours(path: &Path) -> io::Result<Option<&'static str>> {
+    let meta = fs::symlink_metadata(path)?;
+    Ok(match () {
+        () if !meta.is_file() => Some("is no regular file"),
+        () if meta.uid() != getuid().as_raw() => Some("belongs to another user"),
+        () if meta.mode() & 0o077 != 0 => Some("can be read by other users"),
+        () => None,
+    })
 }
 
 /// The group may change this file or use this socket.
@@ -130,7 +148,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let run = dir.path().join("run");
         fs::create_dir_all(&run).unwrap();
-        for (name, text) in [("queue.jsonl", "{}"), ("ack.jsonl", "{}")] {
+        for (name, text) in [("queue.jsonl", "{}"), ("ack.jsonl", "{}"), ("log-1f.keys", "k")] {
             fs::write(run.join(name), text).unwrap();
         }
         let own = Group::from_gid(nix::unistd::Gid::current()).unwrap().unwrap();
@@ -142,6 +160,12 @@ mod tests {
         assert_eq!(mode(&run), 0o2750);
         assert_eq!(mode(&run.join("queue.jsonl")), 0o660);
         assert_eq!(mode(&run.join("ack.jsonl")), 0o640);
+        let keys = run.join("log-1f.keys");
+        assert_eq!(mode(&keys), 0o600);
+        assert_eq!(not_only_ours(&keys).unwrap(), None);
+        fs::set_permissions(&keys, Permissions::from_mode(0o640)).unwrap();
+        assert_eq!(not_only_ours(&keys).unwrap(), Some("can be read by other users"));
+        assert_eq!(not_only_ours(&run.join("link")).unwrap(), Some("is no regular file"));
         assert_eq!(fs::metadata("/etc/passwd").unwrap().mode(), before, "a link was followed");
         assert!(let_group_in(dir.path(), "no-such-group-here").is_err());
     }

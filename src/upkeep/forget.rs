@@ -29,6 +29,8 @@ const BEGUN: &str = "forget_begun";
 const DONE: &str = "forget_done";
 /// Summaries, bags and bodies in one record.
 const AT_ONCE: usize = 20_000;
+/// Letters of an id that mean it, as elsewhere.
+const ID_BEGINS: usize = 8;
 /// The length of an id of a summary.
 const ID_BYTES: usize = 36;
 
@@ -207,18 +209,22 @@ impl Traces {
         Ok(())
     }
 
-    /// Whether a text names one of the summaries by its id.
     fn is_mentioned(&self, text: &[u8]) -> bool {
-        let mut rest = text;
-        while let Some(at) = memchr::memmem::find(rest, b"sum_") {
-            let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
-            if id.is_some_and(|id| self.summaries.contains_key(id)) {
-                return true;
-            }
-            rest = &rest[at + 4..];
-        }
-        false
+        names_summary(text, &|id| self.summaries.contains_key(id))
     }
+}
+
+/// Whether a text names one of these summaries by its id.
+pub(crate) fn names_summary(text: &[u8], is_one: &dyn Fn(&str) -> bool) -> bool {
+    let mut rest = text;
+    while let Some(at) = memchr::memmem::find(rest, b"sum_") {
+        let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
+        if id.is_some_and(is_one) {
+            return true;
+        }
+        rest = &rest[at + 4..];
+    }
+    false
 }
 
 /// Whether a fact is of the service's own session: a snapshot of it names what was summarized.
@@ -267,17 +273,25 @@ fn part<T>(all: &[T], number: usize) -> &[T] {
     &all[from..(from + AT_ONCE).min(all.len())]
 }
 
-/// What a crash left to be made anew: the sources that were named, whose bodies are unreadable after this call.
+/// What a crash or an older file of keys left to be made anew: the sources that were named, whose bodies are unreadable
+/// after this call.
 pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
-    let begun = cursor(engine.log(), BEGUN)?.applied;
+    let mut begun = last_asked(engine.log())?;
     if begun <= cursor(engine.log(), DONE)?.applied {
-        return Ok(None);
+        if !has_keys_again(engine.log(), begun)? {
+            return Ok(None);
+        }
+        tracing::warn!(
+            "the keys are older than the log: they open again what was forgotten; it is forgotten once more"
+        );
+        begun = Seq(1);
     }
     let (mut wanted, mut bodies) = (Wanted::default(), Vec::new());
     engine.log().try_scan::<ReadError>(begun, None, |entry| {
         if entry.tag == codec::FORGOTTEN
             && let Event::Forgotten(fact) = entry.event()?
         {
+            wanted.summaries.extend(fact.summaries.into_iter().map(|one| one.summary_id));
             wanted.sources.extend(fact.sources);
             wanted.files.extend(fact.files);
             bodies.extend(fact.bodies);
@@ -286,6 +300,47 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
     })?;
     engine.store().forget(&bodies)?;
     Ok(Some(wanted))
+}
+
+/// The moment at which a person took back what a name means: a summary or source by id, or a file. Names that only the
+/// texts had, such as a title, are known no more.
+pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, ForgetError> {
+    let mut at = None;
+    if last_asked(log)? == Seq::ZERO {
+        return Ok(None);
+    }
+    let is_file = |file: &String| {
+        let before = file.strip_suffix(name);
+        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+    };
+    let of_list = |id: &str| id.strip_prefix("other:") == Some(name);
+    let is_id =
+        |id: &str| id == name || of_list(id) || name.len() >= ID_BEGINS && id.starts_with(name);
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+            && (fact.summaries.iter().any(|one| is_id(&one.summary_id))
+                || fact.sources.iter().any(|id| is_id(id))
+                || fact.files.iter().any(is_file))
+        {
+            at = Some(entry.at);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(at)
+}
+
+/// The first fact of the last forgetting; zero when nothing was ever forgotten.
+pub(crate) fn last_asked(log: &Reader) -> Result<Seq, ForgetError> {
+    Ok(cursor(log, BEGUN)?.applied)
+}
+
+/// Whether a body of the last forgetting could be read again: an older file of keys was put in its place.
+fn has_keys_again(log: &Reader, last: Seq) -> Result<bool, ForgetError> {
+    match log.event(last)? {
+        Some(Event::Forgotten(fact)) => Ok(fact.bodies.iter().any(|seq| !log.is_forgotten(*seq))),
+        _ => Ok(false),
+    }
 }
 
 /// Everything that is shown of the log was made anew.

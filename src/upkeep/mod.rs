@@ -7,3 +7,4 @@ pub mod log_check;
 pub mod recover;
 pub mod retention;
 pub(crate) mod run_watch;
+pub(crate) mod written_copies;

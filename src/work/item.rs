@@ -90,7 +90,8 @@ pub(crate) fn line(
     };
     let version = item.stream.item_version();
     let value = item.into_value();
-    if let Some(first) = schema::check(version, &value).first() {
+    if let Some(first) = schema::violations_unquoted(&schema::validator(version), &value, 1).first()
+    {
         return Err(first.to_string());
     }
     Ok(crate::contract::json::line(&value).into_bytes())

@@ -478,6 +478,15 @@ pub(super) fn look_at_rights(
     findings: &mut Findings,
 ) {
     const NAME: &str = "rights";
+    let run = home.run();
+    let names = context.machine.disk.list(&run).unwrap_or_default();
+    for name in names.iter().filter(|name| name.ends_with(".keys")) {
+        let path = run.join(name);
+        if let Ok(Some(wrong)) = rights::not_only_ours(&path) {
+            let what = format!("{} {wrong}: it holds the keys of the log", path.display());
+            findings.wrong(NAME, what, &format!("chmod 600 {}", shell(&path)));
+        }
+    }
     if let Some(group) = &config.files_group {
         return findings.fine(NAME, format!("the owner and the group {group} can read the home"));
     }

@@ -183,6 +183,14 @@ fn assemble(
         Some(name) => Keys::read(Arc::clone(&disk), path, name, &options.home_key)?,
         None => add_keys(Arc::clone(&disk), path, &db, fresh, &options.home_key)?,
     });
+    if keys.renew_after(head.0, fresh)? {
+        let keys = keys.path().display().to_string();
+        tracing::warn!(
+            keys,
+            "the log is older than its keys: they were destroyed for records that this log does not have, so \
+             new records get new keys"
+        );
+    }
     let published = Published {
         head,
         applied: meta.applied,

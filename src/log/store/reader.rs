@@ -215,6 +215,11 @@ impl Reader {
         }
     }
 
+    /// Whether a person took back the bytes beside a record.
+    pub(crate) fn is_forgotten(&self, seq: Seq) -> bool {
+        self.shared.keys.is_destroyed(seq)
+    }
+
     /// Whether the bytes beside a record were dropped, or their key was destroyed.
     pub(crate) fn body_is_dropped(&self, seq: Seq) -> Result<bool, LogError> {
         let stored = self.value("read a body", BODIES, seq)?;

@@ -212,11 +212,18 @@ impl DayIndex {
             }
             Event::SummaryProduced { summary, input, .. } => {
                 let key = PartitionKey { stream: summary.stream, day: summary.day };
-                let before = self.items.insert((key, number(&summary.summary_id)), seq);
-                let is_new = before.is_none_or(|before| before == FORGOTTEN);
+                // Also before the event that says so: nothing else can be written of it.
+                let is_gone = log.is_forgotten(seq);
+                let now = if is_gone { FORGOTTEN } else { seq };
+                let before = self.items.insert((key, number(&summary.summary_id)), now);
+                let was_there = before.is_some_and(|before| before != FORGOTTEN);
                 let day = self.touch(key, Some(&input), stamp)?;
-                day.produced += u64::from(is_new);
-                day.forgotten.remove(&summary.summary_id);
+                day.produced -= u64::from(was_there);
+                day.produced += u64::from(!is_gone);
+                match is_gone {
+                    true => day.forgotten.insert(summary.summary_id.clone()),
+                    false => day.forgotten.remove(&summary.summary_id),
+                };
                 self.mark(key, 1);
             }
             Event::RequestSkipped { .. }
@@ -246,8 +253,7 @@ impl DayIndex {
             let key = PartitionKey { stream: summary.stream, day: summary.day };
             self.items.insert((key, number(&summary.summary_id)), FORGOTTEN);
             let Some(day) = self.known(&key)? else { continue };
-            day.produced -= 1;
-            day.forgotten.insert(summary.summary_id.clone());
+            day.produced -= u64::from(day.forgotten.insert(summary.summary_id.clone()));
             day.stamp.clone_from(stamp);
             day.loose = true;
             self.mark(key, 0);

@@ -1,0 +1,135 @@
+//! What commands wrote into a home beside its own files, and what still holds forgotten summaries: exports, runs with
+//! their summary packs, and other files.
+//!
+//! Contract. A file counts when it names a summary by its id. The folder of an export or of a run goes as a whole,
+//! because the rest of it would not pass its own check. Everything else is only named. Links are not followed, and a
+//! folder that holds a log is a home or a backup and is not looked into.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::home::Home;
+use crate::os::Disk;
+
+/// Largest file that is looked through.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Deepest folder that is looked into.
+const DEPTH_MAX: usize = 16;
+
+/// What holds forgotten summaries.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct WrittenCopies {
+    /// Folders of exports and runs.
+    pub folders: BTreeSet<PathBuf>,
+    /// Files of other kinds.
+    pub files: BTreeSet<PathBuf>,
+}
+
+/// Looks through the folders of a home that are not its own.
+pub(crate) fn written_copies(
+    disk: &dyn Disk,
+    home: &Home,
+    names_one: &dyn Fn(&[u8]) -> bool,
+) -> io::Result<WrittenCopies> {
+    let mut copies = WrittenCopies::default();
+    let root = disk.real_path(&home.root)?;
+    let own = [home.run(), home.buses.clone(), home.registry(), home.queue.clone()];
+    let own: BTreeSet<PathBuf> = own.iter().filter_map(|path| disk.real_path(path).ok()).collect();
+    let search = Search { disk, own: &own, names_one };
+    search.folder(&root, None, 0, &mut copies)?;
+    Ok(copies)
+}
+
+struct Search<'a> {
+    disk: &'a dyn Disk,
+    own: &'a BTreeSet<PathBuf>,
+    names_one: &'a dyn Fn(&[u8]) -> bool,
+}
+
+impl Search<'_> {
+    /// `whole` is the export or the run that this folder is a part of.
+    fn folder(
+        &self,
+        folder: &Path,
+        whole: Option<&Path>,
+        depth: usize,
+        copies: &mut WrittenCopies,
+    ) -> io::Result<()> {
+        for name in self.disk.list(folder)? {
+            let path = folder.join(name);
+            // A link leads elsewhere.
+            let is_here = self.disk.real_path(&path).is_ok_and(|real| real == path);
+            if !is_here || self.own.contains(&path) {
+                continue;
+            }
+            let Some(stat) = self.disk.stat(&path)? else { continue };
+            if stat.is_dir {
+                if depth < DEPTH_MAX && !self.has(&path, "run/summarizer.redb") {
+                    let whole = whole.map(Path::to_owned);
+                    let whole = whole.or_else(|| self.is_whole(&path).then(|| path.clone()));
+                    self.folder(&path, whole.as_deref(), depth + 1, copies)?;
+                }
+            } else if stat.len <= FILE_BYTES_MAX && (self.names_one)(&self.disk.read(&path)?) {
+                match whole {
+                    Some(whole) => copies.folders.insert(whole.to_owned()),
+                    None => copies.files.insert(path),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a folder is an export or a run.
+    fn is_whole(&self, folder: &Path) -> bool {
+        self.has(folder, "buses/summaries/manifest")
+            || self.has(folder, "manifest.json") && self.has(folder, "perspectives.json")
+    }
+
+    fn has(&self, folder: &Path, path: &str) -> bool {
+        matches!(self.disk.stat(&folder.join(path)), Ok(Some(_)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::os::real::HostDisk;
+
+    #[test]
+    fn exports_and_runs_are_found_as_a_whole_and_links_and_backups_are_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for path in [
+            "out/may/buses/summaries/manifest/a.json",
+            "out/june/buses/summaries/manifest/b.json",
+            "packs/dr_1/manifest.json",
+            "packs/dr_1/perspectives.json",
+            "packs/dr_1/summaries/summary-pack.json",
+            "notes/list.md",
+            "run/queue.jsonl",
+            "buses/summaries/manifest/c.json",
+            "kept/run/summarizer.redb",
+            "kept/buses/summaries/manifest/d.json",
+        ] {
+            let text = if path.contains("june") { "other" } else { "gone" };
+            write(path, text);
+        }
+        std::fs::write(outside.path().join("mine.txt"), "gone").unwrap();
+        std::os::unix::fs::symlink(outside.path(), root.join("link")).unwrap();
+        let home = Home::new(&root, &Config::load(None, &BTreeMap::new(), 1).unwrap());
+        let copies = written_copies(&HostDisk, &home, &|bytes| bytes == b"gone").unwrap();
+        let under = |paths: &[&str]| paths.iter().map(|path| root.join(path)).collect();
+        let folders = under(&["out/may", "packs/dr_1"]);
+        assert_eq!(copies, WrittenCopies { folders, files: under(&["notes/list.md"]) });
+    }
+}
