@@ -22,6 +22,8 @@ const BUS_FOLDERS: &[&str] = &[
 
 /// What the folders of logs that a recovery set aside begin with.
 pub(crate) const OLD_LOGS: &str = "before-recovery-";
+/// Where `recover` makes the new log, in the folder `run`.
+pub(crate) const RECOVERING: &str = ".recovering";
 
 /// The places of a home. Only `exists` and `create` touch the disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,6 +79,11 @@ impl Home {
     /// What is known of older versions of summaries; it may be deleted at any time.
     pub(crate) fn version_index(&self) -> PathBuf {
         self.run().join("version-index.redb")
+    }
+
+    /// Which files of the folder `texts` were pasted into the page.
+    pub(crate) fn pasted(&self) -> PathBuf {
+        self.run().join("pasted.json")
     }
 
     /// The counts of metrics; it may be deleted at any time.

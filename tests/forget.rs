@@ -596,3 +596,80 @@ fn a_partition_that_a_crash_left_between_its_files_becomes_whole() {
     world.home.ok(&["verify"]);
     assert!(!world.found().iter().any(|place| place.contains("chunks/")));
 }
+
+/// A home without digests: nothing but the texts and their summaries.
+fn plain_world() -> World {
+    let world = World { home: Home::new(QUICK), files: tempfile::tempdir().unwrap() };
+    for (name, text) in [("notes/garden.md", NOTE), ("notes/bicycle.md", KEPT)] {
+        let path = world.files.path().join("texts").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        // Each is published by itself, so that the first one stands in a tree of its own.
+        world.add();
+    }
+    world
+}
+
+#[test]
+fn a_forgetting_ends_and_a_new_text_of_the_same_name_is_taken_in() {
+    let world = plain_world();
+    world.home.ok(&["forget", "texts/notes/garden.md"]);
+    assert_eq!(world.found(), Vec::<String>::new(), "in a home without digests, too");
+    // A forgetting that goes on removes keys that no log of the home has.
+    let foreign = world.home.path("run/log-00ff.keys");
+    std::fs::write(&foreign, "of another log").unwrap();
+    let path = world.files.path().join("texts/notes/garden.md");
+    std::fs::write(&path, "# Garden\n\nThe tomatoes were planted on 7 June and need much water.\n")
+        .unwrap();
+    let told = world.add();
+    assert!(told.contains("tomatoes"), "{told}");
+    world.home.ok(&["drain"]);
+    assert!(foreign.exists(), "the next commands have nothing left to forget");
+    assert!(world.home.ok(&["read"]).contains("garden"));
+    world.is_sound();
+}
+
+#[test]
+fn a_file_of_a_person_is_never_removed() {
+    let world = plain_world();
+    let own = world.home.path("texts/own.md");
+    std::fs::create_dir_all(own.parent().unwrap()).unwrap();
+    std::fs::write(&own, NOTE).unwrap();
+    world.home.ok(&["add", own.to_str().unwrap()]);
+    world.home.ok(&["forget", "--before", "2099-01-01"]);
+    assert_eq!(std::fs::read_to_string(&own).unwrap(), NOTE);
+}
+
+/// The word that a text is private stands in a summary. It must not become public when that summary goes.
+#[test]
+fn what_a_private_word_hides_stays_hidden_when_the_summary_with_the_word_is_forgotten() {
+    let world = plain_world();
+    let path = world.files.path().join("texts/notes/garden.md");
+    std::fs::write(&path, format!("---\npublish: false\n---\n{NOTE}The plum tree is new.\n"))
+        .unwrap();
+    world.add();
+    let is_private =
+        |item: &&Value| item["meta"]["publish"] == false && item.to_string().contains("garden.md");
+    let items = world.home.items();
+    let private = items.iter().find(is_private).expect("the newer summary is private");
+    let id = private["summary_id"].as_str().unwrap().to_owned();
+    let told: Value = serde_json::from_str(&world.home.ok(&["--json", "forget", &id])).unwrap();
+    assert_eq!(told["summaries"].as_array().unwrap().len(), 2, "{told}");
+    assert!(!world.home.items().iter().any(|item| item.to_string().contains("garden.md")));
+    assert!(world.home.ok(&["read"]).contains("bicycle"));
+}
+
+/// Retention drops bodies, and a copy of the log does not have them.
+#[test]
+fn a_text_is_forgotten_in_a_restored_backup_after_retention() {
+    let world = plain_world();
+    let kept = tempfile::tempdir().unwrap();
+    let copy = kept.path().join("copy");
+    world.home.ok(&["backup", copy.to_str().unwrap()]);
+    let home = copy.to_str().unwrap();
+    world.home.ok(&["--home", home, "forget", "texts/notes/garden.md"]);
+    let words = every_file(&copy);
+    let holds =
+        words.iter().filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("zucchini"));
+    assert_eq!(holds.map(|(name, _)| name.clone()).collect::<Vec<_>>(), Vec::<String>::new());
+}

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use indicatif::ProgressBar;
 use serde_json::Value;
 
-use super::Context;
 use super::causes::{
     digests_failed, engine_failed, exporter_failed, log_failed, not_forgotten, not_taken_back,
     projector_failed,
@@ -17,6 +16,7 @@ use super::home_key::store_options;
 use super::identity::{digest_setup, fresh, run_id, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
+use super::{Context, pasted, ui};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
 use crate::compaction::files::SnapshotStore;
 use crate::config::{Config, nearest};
@@ -27,7 +27,8 @@ use crate::control::answers::answer;
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
-use crate::home::{Home, HomeLock, OLD_LOGS};
+use crate::export::publish::workshop;
+use crate::home::{Home, HomeLock, OLD_LOGS, RECOVERING};
 use crate::import::{TakenBack, Target, take_back};
 use crate::log::{Reader, Store};
 use crate::os::{Disk, DiskFile, Open, rights};
@@ -212,8 +213,15 @@ impl HeldHome {
         };
         // A crash may have cut an earlier `forget` short.
         let left = forget::unfinished(&mut held.engine);
-        if let Some(wanted) = left.map_err(|error| not_forgotten(&error))? {
-            held.make_anew(context, &wanted)?;
+        if let Some(wanted) = left.map_err(|error| not_forgotten(&error))?
+            && let Err(failure) = held.make_anew(context, &wanted)
+        {
+            // What mends the home must not fail for the same reason. The next command tries again.
+            let why = failure.in_short();
+            let told = format!(
+                "an earlier `forget` is not finished, and texts may still be in the home: {why}"
+            );
+            context.ui.complain(format!("{} {told}", ui::yellow("warning:")));
         }
         Ok(held)
     }
@@ -379,15 +387,12 @@ impl HeldHome {
         let alone = importing(context, &self.home)?;
         let records = take_back(self.import_target(context), &back);
         let records = records.map_err(|error| not_taken_back(&error))?;
-        drop(alone);
         // Of a text that was pasted into the page the home has the only copy.
-        for file in wanted.files.iter().filter(|file| file.starts_with("texts/")) {
-            let path = self.home.root.join(file);
-            disk.remove_file(&path).map_err(|error| {
-                Failure::new(Exit::Storage, format!("cannot remove {}", path.display()))
-                    .because(&error)
-            })?;
-        }
+        pasted::remove(&*disk, &self.home, &wanted.files).map_err(|error| {
+            let what = "cannot remove what was pasted into the page from the folder texts";
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+        drop(alone);
         for folder in self.copies_of(context, &|id| wanted.summaries.contains(id))?.folders {
             disk.remove_dir_all(&folder).map_err(|error| {
                 Failure::new(Exit::Storage, format!("cannot remove {}", folder.display()))
@@ -420,6 +425,12 @@ impl HeldHome {
                 return Err(Failure::new(Exit::Storage, what).hint(hint));
             }
         }
+        // The trees from before are kept for the next publication, and failed builds for a look.
+        let workshop = workshop(&*disk, &self.home.buses);
+        workshop.and_then(|workshop| disk.remove_dir_all(&workshop)).map_err(|error| {
+            let what = "cannot remove the earlier files beside the folder buses";
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
         let now = context.machine.clock.now();
         forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))?;
         Ok(records)
@@ -448,7 +459,7 @@ impl HeldHome {
         for name in disk.list(&run)? {
             let path = run.join(&name);
             let is_keys = name.starts_with("log-") && name.ends_with(".keys");
-            if name.starts_with(OLD_LOGS) {
+            if name.starts_with(OLD_LOGS) || name == RECOVERING {
                 disk.remove_dir_all(&path)?;
             } else if is_keys && path != own {
                 disk.remove_file(&path)?;

@@ -9,11 +9,13 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::held_home::importing;
 use super::identity::random_bytes;
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
+use super::pasted::TEXTS;
 use super::registry::selectors;
 use super::settings::load_config;
-use super::{Context, names, ui};
+use super::{Context, names, pasted, ui};
 use crate::config::Config;
 use crate::contract::ids::Seq;
 use crate::control::question::Answer;
@@ -28,8 +30,6 @@ use crate::os::{Disk, Open};
 use crate::service::{ShowPage, Watch};
 use crate::web::{self, Actions, Given, Login, Shown, Tally};
 
-/// The folder of a home for texts that were pasted or uploaded.
-const TEXTS: &str = "texts";
 /// Bytes of the name of such a text.
 const NAME_BYTES_MAX: usize = 120;
 /// Texts of the same name.
@@ -162,7 +162,13 @@ fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
     let flow =
         given.flow.as_deref().map(|flow| names::registered_flow(context, flow)).transpose()?;
     let disk = &*context.machine.disk;
-    let path = keep(disk, &home.root.join(TEXTS), &given).map_err(|error| {
+    let alone = importing(context, &home)?;
+    let kept = keep(disk, &home.root.join(TEXTS), &given).and_then(|path| {
+        pasted::remember(disk, &home, &path, &given.bytes)?;
+        Ok(path)
+    });
+    drop(alone);
+    let path = kept.map_err(|error| {
         let what = format!("cannot keep the text in {}", home.root.join(TEXTS).display());
         Failure::new(Exit::Storage, what).because(&error)
     })?;

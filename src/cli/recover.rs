@@ -27,7 +27,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::{Answer, Question};
 use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
-use crate::home::{Home, HomeLock, OLD_LOGS};
+use crate::home::{Home, HomeLock, OLD_LOGS, RECOVERING};
 use crate::log::{ReadError, Store};
 use crate::os::Disk;
 use crate::projections::exporters;
@@ -168,7 +168,7 @@ impl RecoverArgs {
         found: &StoreState,
     ) -> Result<RecoveryReport, Failure> {
         let disk = &context.machine.disk;
-        let new = home.run().join(".recovering");
+        let new = home.run().join(RECOVERING);
         disk.remove_dir_all(&new).map_err(|error| failed("clear a left-over", &error))?;
         disk.create_dir_all(&new).map_err(|error| failed("make room", &error))?;
         let path = new.join("summarizer.redb");

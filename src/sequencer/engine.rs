@@ -471,6 +471,10 @@ impl Engine {
                 assert!(!under_way, "one checkpoint is under way at a time");
                 !self.state.changed().is_empty() || self.state.applied > self.checkpoint_at
             }
+            CheckpointWhen::Always => {
+                assert!(!under_way, "one checkpoint is under way at a time");
+                true
+            }
         };
         let checkpoint = if wanted { Some(self.checkpoint(cursors, now)?) } else { None };
         if self.pending.is_empty() && self.mark.is_empty() {
@@ -646,6 +650,8 @@ pub enum CheckpointWhen {
     Due,
     /// When anything changed since the last one.
     Changed,
+    /// In any case, because the cursors must be kept.
+    Always,
 }
 
 pub(super) fn load(

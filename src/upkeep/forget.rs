@@ -4,7 +4,8 @@
 //! durable are keys destroyed. A crash in between is found by `unfinished`, and doing it again does the
 //! rest. Everything that is shown of the log is made anew by the caller, which then calls `finish`.
 //!
-//! A summary goes with its source, and so does everything that was made of that summary.
+//! A summary goes with its source, and so does everything that was made of that summary. The word of a summary
+//! that its text is private goes with it. What others would see without that word goes too.
 //!
 //! See docs/adr/0131-forgetting.md.
 
@@ -14,8 +15,9 @@ use std::ops::ControlFlow;
 use serde::Deserialize;
 
 use crate::contract::ids::Seq;
+use crate::contract::publish;
 use crate::contract::time::Timestamp;
-use crate::contract::versions::file_of;
+use crate::contract::versions::{SourceWord, VersionKeys, VersionedItem, file_of};
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::digest::DigestFact;
 use crate::log::codec::{self, Cursor};
@@ -60,6 +62,8 @@ pub struct Traces {
     /// Records whose bodies are destroyed, answers included.
     pub bodies: Vec<Seq>,
     requests: BTreeSet<Seq>,
+    /// Sources that are private because a summary says so that goes, and the record of that word.
+    hidden: BTreeMap<u64, Seq>,
 }
 
 impl Traces {
@@ -120,20 +124,31 @@ pub fn look(
     wanted: &Wanted,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Traces, ReadError> {
-    let mut found = Traces::default();
     let head = log.head().0.0.max(1) as f64;
     let mut told = |seq: Seq, pass: f64| {
         if seq.0.is_multiple_of(4096) {
             progress((pass + seq.0 as f64 / head) / 2.0);
         }
     };
-    log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        told(entry.seq, 0.0);
-        if matches!(entry.tag, codec::INPUT_RESOLVED | codec::SUMMARY_PRODUCED) {
-            found.take_work(log, wanted, &entry)?;
+    let mut hidden = BTreeMap::new();
+    let mut found = loop {
+        let mut found = Traces { hidden: hidden.clone(), ..Traces::default() };
+        log.try_scan::<ReadError>(Seq(1), None, |entry| {
+            told(entry.seq, 0.0);
+            if matches!(
+                entry.tag,
+                codec::INPUT_RESOLVED | codec::SUMMARY_PRODUCED | codec::SOURCE_BECAME_PRIVATE
+            ) {
+                found.take_work(log, wanted, &entry)?;
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        // An earlier summary may be private by a word that goes only later in the log.
+        if found.hidden == hidden {
+            break found;
         }
-        Ok(ControlFlow::Continue(()))
-    })?;
+        hidden = found.hidden;
+    };
     // What mentions a summary may come before its last version, so it is read once all are known.
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
         told(entry.seq, 1.0);
@@ -155,24 +170,39 @@ impl Traces {
     ) -> Result<(), ReadError> {
         match entry.event()? {
             Event::InputResolved { request, sources, .. } => {
-                let named = |id: &String| wanted.sources.contains(id);
-                let mut files = sources.iter().filter(|(_, place)| named(&place.id)).peekable();
-                if files.peek().is_some() {
+                let files = sources.iter().filter(|(_, place)| wanted.sources.contains(&place.id));
+                let files: Vec<String> = files.map(|(file, _)| file.to_owned()).collect();
+                let is_gone = |id: &String| self.summaries.contains_key(id);
+                if !files.is_empty() || sources.iter().any(|(_, place)| is_gone(&place.id)) {
                     self.requests.insert(request);
-                    self.files.extend(files.map(|(file, _)| file.to_owned()));
+                    self.files.extend(files);
                 }
             }
             Event::SummaryProduced { request, summary, .. } => {
-                let Some(body) = log.kept_body(entry.seq)? else { return Ok(()) };
+                let Some(body) = log.body(entry.seq)? else { return Ok(()) };
                 let item: Item = serde_json::from_slice(&body)
                     .map_err(|error| ReadError::unexpected(entry.seq, error))?;
-                if self.requests.contains(&request)
+                let said: VersionedItem = serde_json::from_slice(&body)
+                    .map_err(|error| ReadError::unexpected(entry.seq, error))?;
+                let goes = self.requests.contains(&request)
                     || wanted.means(&summary.summary_id, &item, self)
-                {
+                    || self.hides(entry.seq, &said);
+                if goes {
+                    self.hide(entry.seq, &said.keys());
                     self.requests.insert(request);
                     self.bodies.push(entry.seq);
                     self.sources.extend(item.source_ids);
                     self.summaries.insert(summary.summary_id.clone(), summary);
+                }
+            }
+            // The word on a source is that of the summary that goes.
+            Event::SourceBecamePrivate { made, summary, .. }
+                if self.summaries.contains_key(&summary.summary_id) =>
+            {
+                if let Some(body) = log.body(made)? {
+                    let said: VersionedItem = serde_json::from_slice(&body)
+                        .map_err(|error| ReadError::unexpected(made, error))?;
+                    self.hide(entry.seq, &said.keys_if_private());
                 }
             }
             _ => {}
@@ -180,13 +210,33 @@ impl Traces {
         Ok(())
     }
 
+    /// Takes down which text is private by the word of this record.
+    fn hide(&mut self, at: Seq, VersionKeys { word, origins, .. }: &VersionKeys) {
+        if *word != SourceWord::Private {
+            return;
+        }
+        for origin in origins {
+            let known = self.hidden.entry(*origin).or_insert(at);
+            *known = at.max(*known);
+        }
+    }
+
+    /// Whether others would see a summary once the word that makes its text private has gone.
+    fn hides(&self, made: Seq, item: &VersionedItem) -> bool {
+        let is_hidden = |origin: &u64| self.hidden.get(origin).is_some_and(|word| *word > made);
+        !self.hidden.is_empty()
+            && publish::said(item.meta.get("publish")) != Some(false)
+            && item.keys().origins.iter().any(is_hidden)
+    }
+
     fn take_mention(&mut self, log: &Reader, entry: &Entry<'_>) -> Result<(), ReadError> {
         let mentions = |found: &Traces| -> Result<bool, ReadError> {
-            Ok(log.kept_body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
+            // Retention may have dropped it. What is not there holds no words.
+            Ok(log.body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
         };
         match entry.event()? {
             Event::ModelResponded { request, .. }
-                if self.requests.contains(&request) && log.kept_body(entry.seq)?.is_some() =>
+                if self.requests.contains(&request) && log.body(entry.seq)?.is_some() =>
             {
                 self.answers += 1;
                 self.bodies.push(entry.seq);
@@ -197,7 +247,7 @@ impl Traces {
             }
             Event::Digest(DigestFact::TaskSettled(settled))
                 if self.summaries.contains_key(&settled.summary_id)
-                    && log.kept_body(entry.seq)?.is_some() =>
+                    && log.body(entry.seq)?.is_some() =>
             {
                 self.bodies.push(entry.seq);
             }
@@ -263,7 +313,7 @@ pub fn forget(
         first.get_or_insert(seq);
     }
     let begun = Cursor { applied: first.unwrap_or_default(), bytes: 0 };
-    engine.commit(None, CheckpointWhen::Changed, &[(BEGUN, begun)], now)?;
+    engine.commit(None, CheckpointWhen::Always, &[(BEGUN, begun)], now)?;
     engine.store().forget(&found.bodies)?;
     Ok(())
 }
@@ -346,6 +396,7 @@ fn has_keys_again(log: &Reader, last: Seq) -> Result<bool, ForgetError> {
 /// Everything that is shown of the log was made anew.
 pub fn finish(engine: &mut Engine, now: Timestamp) -> Result<(), ForgetError> {
     let done = Cursor { applied: engine.log().head().0, bytes: 0 };
-    engine.commit(None, CheckpointWhen::Changed, &[(DONE, done)], now)?;
+    // Nothing else may have changed, and the mark must be kept all the same.
+    engine.commit(None, CheckpointWhen::Always, &[(DONE, done)], now)?;
     Ok(())
 }
