@@ -188,7 +188,7 @@ impl BackupArgs {
             return Err(unreadable("the end of the copied log"));
         }
         self.project(load_config(context)?.exports, disk, to, &copy, copied)?;
-        let store = copy.into_store();
+        let store = copy.into_store().map_err(|error| copy_failed(&error))?;
         let keys = store.keys_file();
         store.close().map_err(|error| log_failed(&error))?;
         self.note(disk, to, &to.store(), copied)?;

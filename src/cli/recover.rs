@@ -179,7 +179,9 @@ impl RecoverArgs {
                 let old = open(context, config, home)?;
                 let bar = context.ui.progress("keeping records", 100);
                 let options = store_options(context, config, &path)?;
-                let kept = salvage(disk, &old.reader(), &path, options, &mut |part| {
+                let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
+                let log = old.reader();
+                let kept = salvage(disk, &log, &path, options, fresh.keys, &mut |part| {
                     bar.set_position((part * 100.0) as u64);
                 });
                 bar.finish_and_clear();
@@ -224,7 +226,7 @@ impl RecoverArgs {
         bar.finish_and_clear();
         let engine = engine.map_err(|error| not_rebuilt(&error))?;
         engine.close().map_err(|error| engine_failed(&error))?;
-        // The keys go first. They are those of the old log, or have another name.
+        // The keys go first. They have another name than those of the old log, which keeps its own.
         let keys_here = home.run().join(keys.file_name().unwrap_or_default());
         // From here on the home has a sound log; the old one keeps its other name.
         disk.rename(&keys, &keys_here)

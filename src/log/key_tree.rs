@@ -88,6 +88,17 @@ impl KeyTree {
         self.nodes.iter().map(|(first, node)| (*first, *node))
     }
 
+    /// The numbers up to this one whose keys were destroyed.
+    pub(crate) fn destroyed(&self, until: Seq) -> Vec<Seq> {
+        let (mut gone, mut from) = (Vec::new(), Some(0));
+        for (first, node) in self.nodes.range(..=until.0) {
+            gone.extend((from.unwrap_or(*first)..*first).map(Seq));
+            from = width(node.height).and_then(|width| first.checked_add(width));
+        }
+        gone.extend(from.into_iter().flat_map(|from| from..=until.0).map(Seq));
+        gone
+    }
+
     /// The node above a record.
     fn node_of(&self, seq: u64) -> Option<(u64, Node)> {
         let (first, node) = self.nodes.range(..=seq).next_back()?;
@@ -287,6 +298,10 @@ mod tests {
             }
             tree.destroy(late.iter().map(|seq| Seq(*seq)));
             let again = KeyTree::of(tree.nodes()).expect("what is left is a tree");
+            let until = asked.first().map_or(100, |seq| seq % 200);
+            let gone: Vec<u64> = again.destroyed(Seq(until)).iter().map(|seq| seq.0).collect();
+            let expected: Vec<u64> = (0..=until).filter(|seq| all.contains(seq)).collect();
+            prop_assert_eq!(gone, expected);
             for seq in asked.iter().chain(&all) {
                 let expected = (!all.contains(seq)).then(|| derived(root, *seq));
                 prop_assert_eq!(path.key(&tree, Seq(*seq)), expected);

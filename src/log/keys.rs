@@ -150,6 +150,11 @@ impl Keys {
         encode(self.name, &self.tree.read(), None)
     }
 
+    /// The records up to this one whose keys were destroyed.
+    pub(super) fn destroyed(&self, until: Seq) -> Vec<Seq> {
+        self.tree.read().destroyed(until)
+    }
+
     /// Reads the keys of a store that names them.
     pub(super) fn read(
         disk: Arc<dyn Disk>,

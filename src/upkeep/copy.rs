@@ -189,7 +189,7 @@ pub(crate) struct LogCopy {
 }
 
 impl LogCopy {
-    /// Makes a new store with the identity and the keys of the copied log.
+    /// Makes a new store with the identity of the copied log.
     pub(crate) fn create(
         disk: &Arc<dyn Disk>,
         path: &Path,
@@ -286,7 +286,11 @@ impl LogCopy {
         self.store.reader()
     }
 
-    pub(crate) fn into_store(self) -> Store {
-        self.store
+    /// The store, with every record that was taken: an error may have come before the rest of its page.
+    pub(crate) fn into_store(mut self) -> Result<Store, CopyError> {
+        let last = self.last.0;
+        self.marks.retain(|(end, _)| *end <= last);
+        self.write(None)?;
+        Ok(self.store)
     }
 }

@@ -227,6 +227,11 @@ impl Reader {
         Ok(is_dropped || self.shared.keys.is_destroyed(seq))
     }
 
+    /// The records up to this one whose keys were destroyed.
+    pub(crate) fn destroyed_keys(&self, until: Seq) -> Vec<Seq> {
+        self.shared.keys.destroyed(until)
+    }
+
     /// The keys of the bodies, for another copy of the log: the bytes of their file.
     pub fn keys(&self) -> Vec<u8> {
         self.shared.keys.to_bytes()
