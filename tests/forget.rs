@@ -21,9 +21,9 @@ use flow_home::{FLOW, FREE, Home, QUICK, config, good};
 use serde_json::{Value, json};
 use server::Server;
 use summarizer::contract::time::Timestamp;
-use summarizer::log::{Options, Store};
+use summarizer::log::{Checkpoint, Commit, Options, Store};
 use summarizer::os::real::HostDisk;
-use summarizer::sequencer::engine::{Engine, EngineOptions};
+use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use summarizer::state::decide::RetryPolicy;
 use summarizer::state::event::Event;
 use summarizer::upkeep::forget;
@@ -672,4 +672,95 @@ fn a_text_is_forgotten_in_a_restored_backup_after_retention() {
     let holds =
         words.iter().filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("zucchini"));
     assert_eq!(holds.map(|(name, _)| name.clone()).collect::<Vec<_>>(), Vec::<String>::new());
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000);
+
+impl World {
+    /// The files of the home that hold one of these words, and the bodies of the log that do.
+    fn holding(&self, words: &[&str]) -> Vec<String> {
+        let bodies = self.home.events().into_iter();
+        let bodies = bodies.filter_map(|(event, body)| Some((event.name().to_owned(), body?)));
+        let all = every_file(self.home.0.path()).into_iter().chain(bodies);
+        let holds = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            words.iter().any(|word| text.contains(word))
+        };
+        all.filter(|(_, bytes)| holds(bytes)).map(|(name, _)| name).collect()
+    }
+
+    /// The engine of the home, which no process holds.
+    fn engine(&self) -> Engine {
+        let options = EngineOptions { retry: RetryPolicy::default(), checkpoint_every: 1000 };
+        Engine::open(self.store(), options, NOW, &mut |_| {}).unwrap()
+    }
+
+    fn store(&self) -> Store {
+        let path = self.home.path("run/summarizer.redb");
+        Store::open(Arc::new(HostDisk), &path, Options::beside(&path), [7; 16], &mut |_| {})
+            .unwrap()
+    }
+
+    /// The sources of the note.
+    fn garden(&self) -> forget::Wanted {
+        let is_garden = |item: &&Value| item.to_string().contains("zucchini was planted");
+        let item = self.home.items().iter().find(is_garden).cloned().unwrap();
+        let sources = item["source_ids"].as_array().unwrap().iter();
+        let sources = sources.map(|id| id.as_str().unwrap().to_owned()).collect();
+        forget::Wanted { sources, ..forget::Wanted::default() }
+    }
+}
+
+/// The fact is durable, its keys are whole, and then the log is damaged.
+#[test]
+fn recover_carries_out_what_a_crash_left_of_a_forgetting() {
+    let world = World::new();
+    let wanted = world.garden();
+    let mut engine = world.engine();
+    let found = forget::look(engine.log(), &wanted, &mut |_| {}).unwrap();
+    let first = forget::record(&mut engine, &wanted, &found, NOW).unwrap();
+    engine.commit(None, CheckpointWhen::Changed, &[forget::begun(first)], NOW).unwrap();
+    engine.close().unwrap();
+    let mut store = world.store();
+    let (first, applied) = (store.head().0.next(), store.applied());
+    let documents = vec![("cursor.acks".to_owned(), Some(vec![0xff; 3]))];
+    let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
+    store.append(Commit { first, records: &[], mark: b"", checkpoint }).unwrap();
+    store.close().unwrap();
+    assert!(!world.holding(&["Theobald"]).is_empty());
+    let told: Value = serde_json::from_str(&world.home.ok(&["--json", "recover"])).unwrap();
+    assert_eq!((&told["log"], &told["set_aside"]), (&json!("damaged"), &Value::Null), "{told}");
+    assert!(told["report"]["records_kept"].as_u64().unwrap() >= applied.0, "{told}");
+    assert_eq!(world.holding(&["Theobald"]), Vec::<String>::new());
+    world.is_sound();
+    assert!(world.home.ok(&["read"]).contains("bicycle"));
+}
+
+/// An old copy of the log comes back, in which the summary is and the fact is not.
+#[test]
+fn recover_forgets_again_what_was_forgotten_after_the_last_kept_record() {
+    let world = World::new();
+    let log = world.home.path("run/summarizer.redb");
+    let old = std::fs::read(&log).unwrap();
+    let later = world.files.path().join("later");
+    std::fs::create_dir_all(&later).unwrap();
+    for number in 1..=3 {
+        let text = format!("# Visit {number}\n\nOttoline comes on {number} June.\n");
+        std::fs::write(later.join(format!("{number}.md")), text).unwrap();
+    }
+    world.home.ok(&["add", later.to_str().unwrap()]);
+    let mut names = vec!["forget".to_owned(), "texts/notes/garden.md".to_owned()];
+    names.extend((1..=3).map(|number| format!("later/{number}.md")));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    world.home.ok(&names);
+    std::fs::write(&log, old).unwrap();
+    let told: Value = serde_json::from_str(&world.home.ok(&["--json", "recover"])).unwrap();
+    assert_eq!(told["log"], "damaged", "{told}");
+    assert_eq!(world.holding(&["Theobald", "Ottoline comes"]), Vec::<String>::new());
+    let facts = world.home.events().into_iter().filter_map(|(event, _)| match event {
+        Event::Forgotten(fact) => Some(fact.summaries.len()),
+        _ => None,
+    });
+    assert_eq!(facts.sum::<usize>(), 4);
+    world.home.ok(&["drain"]);
+    world.is_sound();
 }

@@ -38,6 +38,7 @@ use crate::replay::{Compare, Until, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::sequencer::mark::QueueMarks;
+use crate::upkeep::forget;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
@@ -174,6 +175,7 @@ impl RecoverArgs {
         let path = new.join("summarizer.redb");
         let mut report =
             RecoveryReport { damage: found.what().map(str::to_owned), ..RecoveryReport::default() };
+        let mut forget_from = None;
         let store = match found {
             StoreState::Damaged(_) => {
                 let old = open(context, config, home)?;
@@ -181,6 +183,7 @@ impl RecoverArgs {
                 let options = store_options(context, config, &path)?;
                 let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
                 let log = old.reader();
+                forget_from = forget::left(&log);
                 let kept = salvage(disk, &log, &path, options, fresh.keys, &mut |part| {
                     bar.set_position((part * 100.0) as u64);
                 });
@@ -218,6 +221,7 @@ impl RecoverArgs {
                 max_line_bytes: config.line_bytes_max,
                 partial_line_grace_ms: config.partial_line_grace_ms,
             },
+            forget_from,
         };
         let bar = context.ui.progress("reading files", 100);
         let engine = rebuild(&context.machine, &places, engine, rules, &mut report, &mut |part| {
@@ -426,15 +430,19 @@ fn check(
     let log = held.engine.log().clone();
     let disk = &context.machine.disk;
     take_run_logs(context, &mut held, &mut report)?;
-    let before = aside.join("snapshots");
+    // To carry out what `forget` had left, the home was opened without the old logs.
+    let aside = matches!(disk.stat(aside), Ok(Some(_))).then_some(aside);
+    let before = aside.map_or_else(|| held.home.snapshots(), |aside| aside.join("snapshots"));
     keep_known_snapshots(disk, &held, &before, &mut report)
         .map_err(|error| failed("read the snapshots of runs", &error))?;
     let site = held.site(context);
     exporters::write(&site, None).map_err(|error| exporter_failed(&error))?;
     report.take_digests(rebuild_digests(context, &mut held, aside)?);
-    let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
-    disk.replace(&aside.join("report.json"), &text, 0o640)
-        .map_err(|error| failed("write the report", &error))?;
+    if let Some(aside) = aside {
+        let text = serde_json::to_vec_pretty(&report).unwrap_or_default();
+        disk.replace(&aside.join("report.json"), &text, 0o640)
+            .map_err(|error| failed("write the report", &error))?;
+    }
     let mut wrong = replay(&log, Until::Head, Compare::Tables, &mut |_| {})
         .map(|replayed| replayed.differences)
         .unwrap_or_else(|error| vec![error.to_string()]);
@@ -460,7 +468,8 @@ fn take_run_logs(
         match take_run_log(context, held, &dir.join(name))? {
             None => report.run_logs += 1,
             Some(why) => {
-                let means = "run logs of the watched folder in which something is wrong; their                              events before it are in the log again";
+                let means = "run logs of the watched folder in which something is wrong; their events \
+                             before it are in the log again";
                 report.lose("run_logs", means, &format!("{name}: {why}"));
             }
         }
@@ -549,7 +558,7 @@ fn keep_known_snapshots(
 
 fn show(
     context: &Context,
-    aside: &Path,
+    aside: Option<&Path>,
     found: &StoreState,
     recovered: &Recovered,
     wrong: &[String],
@@ -597,7 +606,10 @@ fn show(
     for difference in wrong {
         context.ui.out(format!("{} {difference}", ui::red("differs:")));
     }
-    context.ui.talk(format!("the old files and the report are in {}", aside.display()));
+    context.ui.talk(match aside {
+        Some(aside) => format!("the old files and the report are in {}", aside.display()),
+        None => "an unfinished `forget` was carried out, so the old files are removed".to_owned(),
+    });
     if let Some(why) = &recovered.digests_failed {
         let what = format!("the digests are those of the lost log, because a build failed: {why}");
         context.ui.talk(ui::yellow(&what));

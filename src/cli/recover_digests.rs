@@ -30,11 +30,11 @@ pub(super) struct RebuiltDigests {
     pub failed: Option<String>,
 }
 
-/// Builds the digests again, where the home had some.
+/// Builds the digests again, where the home had some. Without a folder with the old log no copy is kept.
 pub(super) fn rebuild_digests(
     context: &Context,
     held: &mut HeldHome,
-    aside: &Path,
+    aside: Option<&Path>,
 ) -> Result<RebuiltDigests, Failure> {
     let disk = Arc::clone(&context.machine.disk);
     let buses = held.home.buses.clone();
@@ -54,9 +54,11 @@ pub(super) fn rebuild_digests(
     let mut digests = Digests::open(&disk, &buses, held.engine.log());
     digests.read(None).map_err(|error| digests_failed(&error.into()))?;
     let moved = digests.orphans().map_err(|error| digests_failed(&error.into()))?;
-    for path in &moved {
-        keep_copy(&disk, &buses.join(path), &aside.join(path))
-            .map_err(|error| not_set_aside(path, &error))?;
+    if let Some(aside) = aside {
+        for path in &moved {
+            keep_copy(&disk, &buses.join(path), &aside.join(path))
+                .map_err(|error| not_set_aside(path, &error))?;
+        }
     }
     drop(digests);
     if !moved.is_empty() {

@@ -294,6 +294,19 @@ pub fn forget(
     found: &Traces,
     now: Timestamp,
 ) -> Result<(), ForgetError> {
+    let first = record(engine, wanted, found, now)?;
+    engine.commit(None, CheckpointWhen::Always, &[begun(first)], now)?;
+    engine.store().forget(&found.bodies)?;
+    Ok(())
+}
+
+/// Adds the facts to the batch, each short enough for one record. Returns the first.
+pub fn record(
+    engine: &mut Engine,
+    wanted: &Wanted,
+    found: &Traces,
+    now: Timestamp,
+) -> Result<Seq, EngineError> {
     let sources: Vec<String> = wanted.sources.iter().cloned().collect();
     let files: Vec<String> = wanted.files.iter().cloned().collect();
     let summaries: Vec<SummaryPointer> = found.summaries.values().cloned().collect();
@@ -312,10 +325,27 @@ pub fn forget(
         let seq = engine.record(Event::Forgotten(Box::new(fact)), now)?;
         first.get_or_insert(seq);
     }
-    let begun = Cursor { applied: first.unwrap_or_default(), bytes: 0 };
-    engine.commit(None, CheckpointWhen::Always, &[(BEGUN, begun)], now)?;
-    engine.store().forget(&found.bodies)?;
-    Ok(())
+    Ok(first.unwrap_or_default())
+}
+
+/// The position that a checkpoint stores while the facts from here on are not carried out.
+pub fn begun(first: Seq) -> (&'static str, Cursor) {
+    (BEGUN, Cursor { applied: first, bytes: 0 })
+}
+
+/// The positions that a checkpoint stores once the facts up to and with this one are carried out.
+pub(crate) fn carried_out(last: Seq) -> [(&'static str, Cursor); 2] {
+    [begun(last), (DONE, begun(last).1)]
+}
+
+/// The first fact that a log may not have carried out. A position that cannot be read proves nothing.
+pub(crate) fn left(log: &Reader) -> Option<Seq> {
+    match (cursor(log, BEGUN), cursor(log, DONE)) {
+        (Ok(begun), _) if begun.applied == Seq(0) => None,
+        (Ok(begun), Ok(done)) => Some(begun.applied).filter(|begun| *begun > done.applied),
+        (Ok(begun), Err(_)) => Some(begun.applied),
+        (Err(_), _) => Some(Seq(1)),
+    }
 }
 
 fn part<T>(all: &[T], number: usize) -> &[T] {

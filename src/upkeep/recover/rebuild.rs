@@ -28,8 +28,9 @@ use crate::state::apply::item_digest;
 use crate::state::decide::{
     Arrival, Failed, FlowStanding, Outcome, Report as AttemptReport, RetryHint,
 };
-use crate::state::event::{AckHead, Event, Forgotten, SessionEnd, SummaryPointer, TakenRequest};
+use crate::state::event::{AckHead, Event, SessionEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
+use crate::upkeep::forget::{self, Wanted};
 
 use super::acks::{Ack, LineAcks};
 use super::cuts::cut_where_cut;
@@ -48,6 +49,8 @@ pub struct Rules<'a> {
     /// The session of the recovery.
     pub run: SessionStart,
     pub tail: TailOptions,
+    /// The first fact of `forget` that the old log may not have carried out.
+    pub forget_from: Option<Seq>,
 }
 
 /// Rebuilds what came after the records that the engine has.
@@ -61,12 +64,12 @@ pub fn rebuild(
 ) -> Result<Engine, RecoverError> {
     let disk = &machine.disk;
     let now = machine.clock.now();
-    let Rules { flows, run, tail } = by;
+    let Rules { flows, run, tail, forget_from } = by;
     report.records_kept = engine.log().head().0.0;
     let evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
     let taken = taken_until(&engine)?;
-    let (later, lost, gone) = (Vec::new(), BTreeSet::new(), Vec::new());
-    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost, gone };
+    let (later, lost) = (Vec::new(), BTreeSet::new());
+    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
     recovery.earlier_requests()?;
@@ -75,7 +78,7 @@ pub fn rebuild(
     recovery.acks_without_lines()?;
     recovery.adopt_outputs()?;
     recovery.run_records()?;
-    recovery.finish()
+    recovery.finish(forget_from)
 }
 
 /// One past the offset of the last line that the kept records took. The mark may say less: damage within a
@@ -116,16 +119,19 @@ struct Recovery<'a> {
     later: Vec<(Seq, Ack)>,
     /// Summaries that acks name and that are not published.
     lost: BTreeSet<String>,
-    /// Requests whose summaries a person took back.
-    gone: Vec<(Seq, SummaryPointer)>,
 }
 
 impl Recovery<'_> {
     fn commit(&mut self, mark: Option<Vec<u8>>) -> Result<(), RecoverError> {
+        self.settle()?;
+        self.engine.commit(mark, CheckpointWhen::Due, &[], self.now)?;
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Result<(), RecoverError> {
         while self.engine.state().has_unsettled() {
             self.engine.settle(self.now)?;
         }
-        self.engine.commit(mark, CheckpointWhen::Due, &[], self.now)?;
         Ok(())
     }
 
@@ -348,29 +354,68 @@ impl Recovery<'_> {
     ) -> Result<(), RecoverError> {
         let input = self.evidence.input(&summary, Some(ack.origin()));
         let (item, warnings) = (b"{}".to_vec(), ack.warnings());
-        let pointer = summary.clone();
-        self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })?;
         self.report.ended += 1;
-        self.gone.push((seq, pointer));
-        Ok(())
+        self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })
     }
 
-    /// Forgets again what was forgotten in the lost log.
-    fn forget_again(&mut self) -> Result<(), RecoverError> {
-        if self.gone.is_empty() {
-            return Ok(());
-        }
-        let mut bodies = Vec::new();
-        for (request, _) in &self.gone {
-            let row = self.engine.state().row(&self.engine.past(), *request);
-            bodies.extend(row.map_err(EngineError::from)?.map(|row| row.last));
-        }
-        let summaries: Vec<_> = self.gone.drain(..).map(|(_, pointer)| pointer).collect();
-        let (sources, files, bags) = (Vec::new(), Vec::new(), Vec::new());
-        let fact = Forgotten { sources, files, summaries, bags, bodies: bodies.clone() };
-        self.engine.record(Event::Forgotten(Box::new(fact)), self.now)?;
+    /// Forgets again what was forgotten in the lost log: the bodies that the kept facts name, and what has lost
+    /// its fact. Returns the first kept fact that is left to be carried out, and the last fact.
+    fn forget_again(&mut self, from: Option<Seq>) -> Result<[Option<Seq>; 2], RecoverError> {
         self.commit(None)?;
-        Ok(self.engine.store().forget(&bodies).map_err(EngineError::from)?)
+        let log = self.engine.log().clone();
+        let (mut bodies, mut left, mut last) = (Vec::new(), None, None);
+        let (mut summaries, mut bags) = (BTreeMap::new(), BTreeSet::new());
+        log.try_scan::<ReadError>(Seq(1), None, |entry| {
+            let is_gone = || log.body_is_dropped(entry.seq);
+            let shown = [codec::SUMMARY_PRODUCED, codec::DIGEST, codec::FORGOTTEN];
+            if !shown.contains(&entry.tag) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            match entry.event()? {
+                Event::SummaryProduced { summary, .. }
+                    if self.evidence.forgotten.contains(&summary.summary_id) || is_gone()? =>
+                {
+                    summaries.insert(summary.summary_id.clone(), (entry.seq, summary));
+                }
+                Event::Digest(DigestFact::Bag(bag)) if is_gone()? => drop(bags.insert(bag.bag_id)),
+                Event::Forgotten(fact) => {
+                    for one in &fact.summaries {
+                        summaries.remove(&one.summary_id);
+                    }
+                    for bag in &fact.bags {
+                        bags.remove(bag);
+                    }
+                    bodies.extend(fact.bodies);
+                    last = Some(entry.seq);
+                    if from.is_some_and(|from| from <= entry.seq) {
+                        left.get_or_insert(entry.seq);
+                    }
+                }
+                _ => {}
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+        .map_err(EngineError::from)?;
+        // What a kept fact names must not be named twice, so `look` must not find it.
+        self.engine.store().forget(&bodies).map_err(EngineError::from)?;
+        if !summaries.is_empty() || !bags.is_empty() {
+            let wanted =
+                Wanted { summaries: summaries.keys().cloned().collect(), ..Wanted::default() };
+            let found = forget::look(&log, &wanted, &mut |_| {});
+            let mut found = found.map_err(EngineError::from)?;
+            // A body whose key is gone tells nothing, so `look` does not find it.
+            found.bags.append(&mut bags);
+            for (id, (body, summary)) in summaries {
+                found.bodies.push(body);
+                found.summaries.insert(id, summary);
+            }
+            found.bodies.sort_unstable();
+            found.bodies.dedup();
+            last = Some(forget::record(&mut self.engine, &Wanted::default(), &found, self.now)?);
+            self.commit(None)?;
+            self.engine.store().forget(&found.bodies).map_err(EngineError::from)?;
+        }
+        Ok([left, last])
     }
 
     /// Records one attempt with this outcome.
@@ -564,19 +609,25 @@ impl Recovery<'_> {
         )
     }
 
-    fn finish(mut self) -> Result<Engine, RecoverError> {
+    fn finish(mut self, forget_from: Option<Seq>) -> Result<Engine, RecoverError> {
         self.report.open = self.engine.state().open_count() as u64;
         if self.report.records_lost {
             let means = "histories of tries, paid answers without a summary, and digest builds \
                          of the lost part: only files tell of them";
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
-        self.forget_again()?;
+        let [left, last] = self.forget_again(forget_from)?;
         let report = Box::new(self.report.clone());
         self.engine.record(Event::LogRecovered(report), self.now)?;
         self.engine.end_session(SessionEnd::Clean, SessionReport::default(), self.now)?;
-        self.commit(None)?;
-        self.engine.commit(None, CheckpointWhen::Changed, &[], self.now)?;
+        self.settle()?;
+        let cursors = match (left, last) {
+            // The next command that opens the home carries it out.
+            (Some(left), _) => vec![forget::begun(left)],
+            (None, Some(last)) => forget::carried_out(last).to_vec(),
+            (None, None) => Vec::new(),
+        };
+        self.engine.commit(None, CheckpointWhen::Changed, &cursors, self.now)?;
         Ok(self.engine)
     }
 }
