@@ -730,6 +730,19 @@ fn the_bytes_of_events_are_unchanged() {
     }
 }
 
+/// Bytes that an older program wrote: a settled task had the words of the task.
+#[test]
+fn earlier_versions_are_still_read() {
+    let id = "157461736b5f30303030303030303030303030306666";
+    for (done, flag) in [(true, "01"), (false, "00")] {
+        let old = format!("06{id}{flag}0c506179207468652072656e740573756d5f31");
+        let read = codec::decode(31, 1, &bytes(&old)).unwrap();
+        let (task_id, summary_id) = ("task_00000000000000ff".into(), "sum_1".into());
+        let settled = TaskSettled { task_id, done, summary_id };
+        assert_eq!(read, Event::Digest(DigestFact::TaskSettled(settled)));
+    }
+}
+
 #[test]
 fn every_tag_has_a_golden_event_and_none_is_used_twice() {
     let covered: BTreeSet<u16> = samples().iter().map(|event| codec::encode(event).0).collect();

@@ -473,8 +473,35 @@ impl<C> Decode<C> for Open {
     }
 }
 
-/// The event list: tag, variant, members in stored order. Each is at version 1. Variants in braces
-/// store their members one after the other, variants in parentheses the value they hold.
+/// The number of `TaskSettled` among the facts of digests, and so its first byte.
+const SETTLED: u8 = 6;
+
+/// The version that an event is written at.
+fn version_of(event: &Event) -> u32 {
+    match event {
+        Event::Digest(DigestFact::TaskSettled(_)) => 2,
+        _ => 1,
+    }
+}
+
+/// A settled task. At version 1 it had the words of the task, which are the body of the record now.
+fn decode_settled(tag: u16, version: u32, payload: &[u8]) -> Option<Result<Event, CodecError>> {
+    const WHAT: &str = "TaskSettled";
+    let fact = match (tag, version, payload.first()) {
+        (DIGEST, 1, Some(&SETTLED)) => read(WHAT, payload).map(
+            |(_, task_id, done, _, summary_id): (u8, String, bool, String, String)| {
+                DigestFact::TaskSettled(TaskSettled { task_id, done, summary_id })
+            },
+        ),
+        (DIGEST, 2, Some(&SETTLED)) => read(WHAT, payload),
+        _ => return None,
+    };
+    Some(fact.map(Event::Digest))
+}
+
+/// The event list: tag, variant, members in stored order. Each is at version 1, but for what
+/// `version_of` says. Variants in braces store their members one after the other, variants in
+/// parentheses the value they hold.
 macro_rules! event_codec {
     ($($tag:literal $variant:ident $({ $($field:ident),+ $(,)? })? $(($inner:ident))?,)+) => {
         /// Tag, version and payload of an event.
@@ -490,13 +517,16 @@ macro_rules! event_codec {
             match event {
                 $(Event::$variant $({ $($field),+ })? $(($inner))? => {
                     append($(($($field,)+))? $($inner)?, out);
-                    ($tag, 1)
+                    ($tag, version_of(event))
                 })+
             }
         }
 
         /// The event that a tag, a version and a payload stand for.
         pub fn decode(tag: u16, version: u32, payload: &[u8]) -> Result<Event, CodecError> {
+            if let Some(settled) = decode_settled(tag, version, payload) {
+                return settled;
+            }
             match (tag, version) {
                 $(($tag, 1) => {
                     let $(($($field,)+))? $($inner)? = read(stringify!($variant), payload)?;
