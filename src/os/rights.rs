@@ -14,6 +14,9 @@ use nix::unistd::Group;
 use rustix::fs::Mode;
 use rustix::process::{DumpableBehavior, getuid, set_dumpable_behavior, umask};
 
+/// The keys of providers, which a person wrote: their rights are not ours to change.
+const OF_PROVIDERS: &str = "summarizer.env";
+
 /// Files that a group may also change.
 const APPENDED_BY_PRODUCERS: &str = "queue.jsonl";
 
@@ -62,6 +65,9 @@ pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
+            if path.ends_with(OF_PROVIDERS) {
+                continue;
+            }
             let meta = fs::symlink_metadata(&path)?;
             if meta.is_dir() {
                 folders.push(path);
@@ -151,6 +157,9 @@ mod tests {
         for (name, text) in [("queue.jsonl", "{}"), ("ack.jsonl", "{}"), ("log-1f.keys", "k")] {
             fs::write(run.join(name), text).unwrap();
         }
+        let of_providers = dir.path().join("summarizer.env");
+        fs::write(&of_providers, "KEY=value").unwrap();
+        fs::set_permissions(&of_providers, Permissions::from_mode(0o600)).unwrap();
         let own = Group::from_gid(nix::unistd::Gid::current()).unwrap().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", run.join("link")).unwrap();
         let before = fs::metadata("/etc/passwd").unwrap().mode();
@@ -167,6 +176,7 @@ mod tests {
         assert_eq!(not_only_ours(&keys).unwrap(), Some("can be read by other users"));
         assert_eq!(not_only_ours(&run.join("link")).unwrap(), Some("is no regular file"));
         assert_eq!(fs::metadata("/etc/passwd").unwrap().mode(), before, "a link was followed");
+        assert_eq!(mode(&of_providers), 0o600, "the group can read the keys of providers");
         assert!(let_group_in(dir.path(), "no-such-group-here").is_err());
     }
 }
