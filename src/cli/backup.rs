@@ -58,8 +58,8 @@ pub(crate) struct BackupArgs {
 #[derive(Deserialize)]
 struct CopyAnswer {
     store_id: String,
-    /// The file of the keys, in base64.
-    keys: String,
+    /// The file of the keys, in base64; with the first page only.
+    keys: Option<String>,
     head: u64,
     hash: String,
     page: WirePage,
@@ -156,7 +156,8 @@ impl BackupArgs {
         let head = Seq(first.head);
         let store_id = parse_id(&first.store_id)?;
         let hash: Digest = first.hash.parse().map_err(|_| unreadable("the head's hash"))?;
-        let keys = STANDARD.decode(&first.keys).map_err(|_| unreadable("the keys"))?;
+        let keys = first.keys.as_ref().and_then(|keys| STANDARD.decode(keys).ok());
+        let keys = keys.ok_or_else(|| unreadable("the keys"))?;
         let fresh = Fresh { store_id, keys: FreshKeys::Copied(keys) };
         let options = store_options(context, &load_config(context)?, &to.store())?;
         let mut copy = LogCopy::create(disk, &to.store(), options, fresh)

@@ -96,8 +96,38 @@ pub(super) fn record_page(log: &Reader, from: Seq, until: Option<Seq>) -> Answer
     let page = Page::read(log, from, until).to_wire();
     let mut store_id = String::new();
     push_hex(&mut store_id, &log.store_id());
+    // They are large where much was forgotten, and a copy needs them once.
+    let keys = (from <= Seq(1)).then(|| STANDARD.encode(log.keys()));
     Answer::Ok(json!({
-        "store_id": store_id, "keys": STANDARD.encode(log.keys()), "head": head.0.0,
-        "hash": head.1.hex(), "page": page,
+        "store_id": store_id, "keys": keys, "head": head.0.0, "hash": head.1.hex(), "page": page,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::contract::time::Timestamp;
+    use crate::log::{Commit, NewRecord, Options, Store};
+    use crate::os::sim::SimDisk;
+
+    #[test]
+    fn only_the_first_page_of_a_copy_has_the_keys() {
+        let path = Path::new("/log.redb");
+        let options = Options::beside(path);
+        let disk = Arc::new(SimDisk::new());
+        let mut store = Store::open(disk, path, options, [7; 16], &mut |_| {}).unwrap();
+        let record =
+            NewRecord { at: Timestamp(5), tag: 1, version: 1, payload: vec![1], body: None };
+        let records = [record.clone(), record];
+        let commit = Commit { first: Seq(1), records: &records, mark: b"", checkpoint: None };
+        store.append(commit).unwrap();
+        let keys = |from| match record_page(&store.reader(), Seq(from), None) {
+            Answer::Ok(page) => page["keys"].is_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((keys(1), keys(2)), (true, false));
+    }
 }
