@@ -152,6 +152,7 @@ fn add_keys(
         let mut meta = txn.open_table(META).map_err(engine(doing))?;
         meta.insert(FORMAT, &*format()).map_err(engine(doing))?;
         meta.insert(KEYS, &keys.name()[..]).map_err(engine(doing))?;
+        meta.insert(RELEASE, env!("CARGO_PKG_VERSION").as_bytes()).map_err(engine(doing))?;
     }
     txn.commit().map_err(engine(doing))?;
     Ok(keys)
@@ -290,4 +291,39 @@ fn find_head(txn: &ReadTransaction, meta: &Meta) -> Result<((Seq, Digest), Vec<u
     }
     let head = head.unwrap_or((Seq::ZERO, genesis(meta.store_id)));
     Ok((head, mark.unwrap_or_else(|| meta.mark.1.clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::sim::SimDisk;
+
+    #[test]
+    fn a_store_of_format_1_gets_keys_and_names_the_release_that_gave_them() {
+        let (disk, path): (Arc<dyn Disk>, _) = (Arc::new(SimDisk::new()), Path::new("/log.redb"));
+        let open = || {
+            let options = Options::beside(path);
+            Store::open(Arc::clone(&disk), path, options, [7; 16], &mut |_| {})
+        };
+        let stamp = |major: u32, release: Option<&str>| {
+            let file = disk.open(path, Open::ReadWrite).unwrap();
+            let db = open_engine(file, &Options::beside(path)).unwrap();
+            let txn = db.begin_write().unwrap();
+            let mut meta = txn.open_table(META).unwrap();
+            let format: Vec<u8> = [major, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+            meta.insert(FORMAT, &*format).unwrap();
+            if let Some(release) = release {
+                meta.insert(RELEASE, release.as_bytes()).unwrap();
+                meta.remove(KEYS).unwrap();
+            }
+            drop(meta);
+            txn.commit().unwrap();
+        };
+        open().unwrap().close().unwrap();
+        stamp(1, Some("0.0.1"));
+        open().unwrap().close().unwrap();
+        stamp(9, None);
+        let Err(LogError::Newer { release, .. }) = open() else { panic!("it opens") };
+        assert_eq!(release, env!("CARGO_PKG_VERSION"));
+    }
 }
