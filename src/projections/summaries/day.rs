@@ -137,3 +137,38 @@ pub(super) fn key_of(name: &str) -> Option<PartitionKey> {
 pub(super) fn listed(input: &UpstreamInput) -> UpstreamInput {
     UpstreamInput { data_bytes: None, ..input.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::spill_cache::REDUCER;
+    use super::*;
+
+    /// A row that lacks a member cannot be read, and then nothing is published.
+    #[test]
+    fn other_members_of_a_row_of_a_day_need_another_version_of_the_fold() {
+        let stamp = || Stamp {
+            run_id: "run_1".to_owned(),
+            at: Timestamp(5),
+            sequence: 1,
+            log_head: "00".to_owned(),
+            summarizer_version: "0.1.0".to_owned(),
+        };
+        let row = DayOfStream::empty(stamp()).row(stamp()).unwrap();
+        let row: BTreeMap<String, serde_json::Value> = serde_json::from_slice(&row).unwrap();
+        let names: Vec<&str> = row.keys().map(String::as_str).collect();
+        let known = [
+            "at",
+            "failed",
+            "forgotten",
+            "inputs",
+            "log_head",
+            "produced",
+            "run_id",
+            "selections",
+            "sequence",
+            "skipped",
+            "version",
+        ];
+        assert_eq!((REDUCER, names), (4, known.to_vec()), "raise REDUCER with the members");
+    }
+}

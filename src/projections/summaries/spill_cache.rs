@@ -18,7 +18,7 @@ use crate::os::Disk;
 /// Layout of the rows; a file of another layout is made anew.
 const LAYOUT: &str = "summaries.v3";
 /// Version of the fold that fills the rows; rows of another version are removed.
-const REDUCER: u32 = 3;
+pub(super) const REDUCER: u32 = 4;
 /// The row that holds the position.
 const POSITION: &str = "at";
 /// Rows that one step reads or removes.
