@@ -65,7 +65,8 @@ pub(crate) fn log_failed(error: &LogError) -> Failure {
                 .hint("[encrypt] in summarizer.toml says where the key of the home comes from")
         }
         LogError::Keys(_) => failure.hint(
-            "restore the file from a backup; `summarizer recover` makes a log without the texts and answers",
+            "restore the file from a backup; without it `summarizer recover` makes a new log from the queue, \
+             the acks and the published summaries: answers and histories are lost",
         ),
         #[cfg(feature = "cluster")]
         LogError::Shared(_) => failure.hint(
