@@ -284,7 +284,7 @@ fn partitions_of_other_producers_are_never_changed() {
         home.join("buses/eventbus/manifest/2026-02-11.manifest.json"),
         br#"{"producer":{"name":"them"}}"#,
     );
-    let before = tree(&home);
+    let before = tree(&home.join("buses"));
     Command::cargo_bin("summarizer")
         .unwrap()
         .env_clear()
@@ -293,7 +293,7 @@ fn partitions_of_other_producers_are_never_changed() {
         .args(["import", "chat-export", &chat])
         .assert()
         .code(5);
-    assert_eq!(tree(&home), before);
+    assert_eq!(tree(&home.join("buses")), before);
 }
 
 #[test]
