@@ -12,7 +12,7 @@
 //!
 //! See docs/adr/0041-bags-stored-with-their-files.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,6 +20,7 @@ use chrono_tz::Tz;
 use serde_json::{Value, json};
 
 use super::bag::{BagFiles, BagItem, BagState, BuildStamp, NewBag, draft_id, window_facts};
+use super::became_private;
 use super::catalog::{self, Catalog, Changes, Reason, Retirement};
 use super::choose::{BagDraft, Matcher};
 use super::library::{Library, Unit};
@@ -36,7 +37,9 @@ use crate::contract::vocabulary::{ErrorClass, Stream};
 use crate::export::publish::PublishError;
 use crate::export::run_record::Environment;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
-use crate::facts::digest::{BagFacts, BuildFinished, BuildPublished, BuildStarted, DigestFact};
+use crate::facts::digest::{
+    BagFacts, BagsCollected, BuildFinished, BuildPublished, BuildStarted, DigestFact,
+};
 use crate::facts::window::Window;
 use crate::log::{ReadError, Reader};
 use crate::os::Disk;
@@ -238,6 +241,8 @@ pub(crate) struct Build<'a> {
     noted: Option<Timestamp>,
     /// True once the fact is committed that makes the bags count.
     counts: bool,
+    /// True once the run record is committed. A later error does not change how the build ended.
+    ended: bool,
     stamp: Option<BuildStamp>,
     manifests: BTreeMap<(Stream, Day), (String, u64)>,
     new: Vec<(Seq, BagFacts)>,
@@ -293,6 +298,7 @@ impl<'a> Build<'a> {
             stage: "input_resolution",
             noted: None,
             counts: false,
+            ended: false,
             stamp: None,
             manifests: BTreeMap::new(),
             new: Vec::new(),
@@ -603,6 +609,7 @@ impl<'a> Build<'a> {
     fn finish_unchanged(&mut self, library: &Library) -> Result<(), BuildError> {
         // Files may be missing or changed, for example after somebody edited them.
         self.report.rewritten = self.digests.publish(None, None)?.bags as u64;
+        self.collect_private(library, &HashSet::new())?;
         if self.order.record {
             self.begin()?;
             self.end(library)?;
@@ -614,6 +621,7 @@ impl<'a> Build<'a> {
         self.begin()?;
         self.reach("validation");
         self.validate_as_a_set(&changes)?;
+        let retired = changes.retired.iter().map(|one| one.bag_id.clone()).collect();
         let staging = self.digests.staging(&self.order.run_id);
         if !self.new.is_empty() {
             self.digests.disk().sync_tree(&staging).map_err(disk_error("sync", &staging))?;
@@ -629,10 +637,24 @@ impl<'a> Build<'a> {
         let promoted = self.digests.publish(None, Some(&staging))?.bags;
         self.report.rewritten = promoted.saturating_sub(self.new.len()) as u64;
         self.reach("index_update");
+        self.collect_private(library, &retired)?;
         self.account.promoted = true;
         self.account.indexes = self.digests.index_hashes()?;
         self.end(library)?;
         self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
+        Ok(())
+    }
+
+    /// Removes what must not stay readable before the log says that this build considered it: a build
+    /// that is cut short leaves it to the next one.
+    fn collect_private(
+        &mut self,
+        library: &Library,
+        just_retired: &HashSet<String>,
+    ) -> Result<(), BuildError> {
+        let bags = became_private::retired_bags(self.digests, library, just_retired)?;
+        remove_bags(self.digests, self.journal, &self.order.run_id, &bags)?;
+        self.report.removed = bags.len() as u64;
         Ok(())
     }
 
@@ -711,6 +733,7 @@ impl<'a> Build<'a> {
         let fact = DigestFact::Finished(Box::new(finished));
         let note = Note::with_body(Event::Digest(fact), body);
         self.journal.note(vec![note])?;
+        self.ended = true;
         self.digests.publish(None, None)?;
         Ok(())
     }
@@ -719,7 +742,7 @@ impl<'a> Build<'a> {
     fn failed(&mut self, error: BuildError) -> BuildError {
         // The caller builds again, and this build wrote nothing: it found out before it began.
         let waits = matches!(error, BuildError::SummariesBehind { .. }) && self.order.waits;
-        if matches!(error, BuildError::UnknownSelector(_)) || waits {
+        if matches!(error, BuildError::UnknownSelector(_)) || waits || self.ended {
             return error;
         }
         let staged = self.digests.staged_name(&self.order.run_id);
@@ -755,6 +778,23 @@ impl<'a> Build<'a> {
         }
         error
     }
+}
+
+/// Records that retired bags are removed, and removes them.
+pub(super) fn remove_bags(
+    digests: &mut Digests,
+    journal: &mut dyn Journal,
+    run_id: &str,
+    bags: &[String],
+) -> Result<(), BuildError> {
+    if bags.is_empty() {
+        return Ok(());
+    }
+    let collected = BagsCollected { run_id: run_id.to_owned(), bags: bags.len() as u64 };
+    let fact = DigestFact::Collected(collected);
+    journal.note(vec![Note::with_body(Event::Digest(fact), to_json(&bags)?)])?;
+    digests.publish(None, None)?;
+    Ok(())
 }
 
 /// Ends a build whose process died.
@@ -816,7 +856,7 @@ fn fingerprint(hash: &str, zone: Tz, rules: &ProjectRules) -> String {
     }
 }
 
-pub(super) fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
+fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>, BuildError> {
     Ok(serde_json::to_vec(value).map_err(DigestError::Record)?)
 }
 

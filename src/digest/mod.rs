@@ -17,6 +17,7 @@
 
 mod answers;
 pub mod bag;
+mod became_private;
 pub mod build;
 pub mod cache;
 pub mod catalog;

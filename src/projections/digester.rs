@@ -27,7 +27,7 @@ use crate::digest::build::{
     self, BuildError, BuildOrder, BuildSettings, Journal, JournalError, close_crashed,
 };
 use crate::digest::cache::DigestCache;
-use crate::digest::collect::{Collection, collect, collect_private};
+use crate::digest::collect::{Collection, collect};
 use crate::digest::library::Library;
 use crate::digest::project::ProjectRules;
 use crate::digest::publish::{DigestError, Digests};
@@ -465,7 +465,6 @@ impl Digester {
         match build::build(digests, library, &setup.log, &settings, journal, order) {
             Ok(mut report) => {
                 report.rewritten += std::mem::take(rewritten);
-                report.removed = collect_private(digests, library, journal, &order.run_id)?;
                 Ok(Ok(json!(report)))
             }
             Err(BuildError::UnknownSelector(name)) => {

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use summarizer::contract::hash::sha256;
+use summarizer::contract::ids::Seq;
 use summarizer::contract::schema;
 use summarizer::contract::time::{Timestamp, parse_instant};
+use summarizer::contract::vocabulary::Stream;
 use summarizer::digest::build::{BuildError, BuildOrder};
 use summarizer::digest::publish::DigestError;
+use summarizer::state::event::{Event, SummaryPointer};
 
 use crate::faulty::{Faulty, failing, record_of, without_records};
 use crate::world::{World, a_month, made, tree};
@@ -397,6 +400,57 @@ fn a_failed_promotion_is_recorded_and_finished_later() {
     world.recover().unwrap();
     assert_ne!(index(&world.tree()), index(&before), "the log says it is published");
     assert_eq!(world.verify().violations, [], "a run that failed so is a legal run");
+}
+
+#[test]
+fn a_build_ends_once_even_when_its_record_cannot_be_written() {
+    let fault = Faulty { fails_rename_of: Some("run_records/run_build_2"), ..Faulty::sound() };
+    let (_home, mut world, _, error) = failing(fault);
+    assert!(matches!(error, BuildError::Digest(DigestError::Disk { .. })), "{error:?}");
+    let ends = world.log.notes.iter().filter(|note| *note == "digest.finished").count();
+    assert_eq!(ends, 2, "one for each build: {:?}", world.log.notes);
+    assert_eq!(world.recover().unwrap(), None);
+    assert_eq!(record_of(&world)["status"], "success");
+    assert_eq!(world.verify().violations, []);
+}
+
+#[test]
+fn retired_bags_of_a_source_that_became_private_go_in_the_same_build() {
+    let home = tempfile::tempdir().unwrap();
+    let mut world = World::new(home.path());
+    let daily = json!({"selector_id": "daily", "window": {"type": "day"}});
+    let own = json!({"selector_id": "own", "match": {"publish": "any"}});
+    world.select(&[daily, own]);
+    let secret = made("secret", "2026-02-10T10:00:00Z", &[], "");
+    world.produce(&[secret.clone(), made("other", "2026-02-10T11:00:00Z", &[], "")]);
+    world.build().unwrap();
+    let folders = |world: &World| -> BTreeSet<String> {
+        let names = world.tree().into_keys().filter(|path| path.ends_with("meta/trace.json"));
+        names.collect()
+    };
+    let summary = SummaryPointer {
+        summary_id: secret.id(),
+        stream: Stream::Sessions,
+        day: secret.at.day_in(chrono_tz::UTC),
+    };
+    // The first summary is the second record.
+    let private = Event::SourceBecamePrivate { request: Seq(1), made: Seq(2), summary };
+    world.log.append(vec![(private, None)]);
+    let built = world.build().unwrap();
+    assert!(built.removed > 0, "{built:?}");
+    let notes = &world.log.notes[world.log.notes.len() - 3..];
+    assert_eq!(notes, ["digest.published", "digest.collected", "digest.finished"]);
+    let text_of =
+        |world: &World, path: &String| String::from_utf8(world.tree()[path].clone()).unwrap();
+    let held = |world: &World| {
+        folders(world).iter().filter(|path| text_of(world, path).contains(&secret.id())).count()
+    };
+    assert_eq!(held(&world), 1, "only the bag for oneself");
+    world.produce(&[made("more", "2026-02-10T12:00:00Z", &[], "")]);
+    let built = world.build().unwrap();
+    assert_eq!((built.removed, built.retired), (1, 2), "the bag for oneself was made before");
+    assert_eq!(held(&world), 1, "the newer bag for oneself");
+    assert_eq!(world.verify().violations, []);
 }
 
 #[test]
