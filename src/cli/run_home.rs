@@ -32,7 +32,7 @@ use crate::projections::digester::DigestThread;
 use crate::projections::exporters;
 use crate::projections::projector::Projector;
 use crate::projections::runs::{AgentRuns, Orders};
-use crate::projections::summaries::{Pace, Summaries, SummariesThread};
+use crate::projections::summaries::{Pace, Publishing, Summaries, SummariesThread};
 use crate::registry::{FlowDirectory, SharedFlows};
 use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::OtherQueues;
@@ -206,7 +206,10 @@ pub(super) fn run_open(
     let page = beside.page;
     // Only a service builds digests while it runs. `drain --digests` builds them after the drain.
     let digests = match until {
-        Until::Stopped => Some(start_digests(context, &home, &config, engine.log(), &orders)?),
+        Until::Stopped => {
+            let publishing = publishing.client();
+            Some(start_digests(context, &home, &config, engine.log(), &orders, publishing)?)
+        }
         Until::Drained(_) => None,
     };
     let folder_home = home.clone();
@@ -346,10 +349,11 @@ fn start_digests(
     config: &Config,
     log: &Reader,
     orders: &Orders,
+    publishing: Publishing,
 ) -> Result<DigestThread, Failure> {
     let setup = digest_setup(context, home, config, log);
     let new_run = |now| run_id(now).unwrap_or_else(|_| format!("run_{}", now.0));
-    DigestThread::start(setup, orders.clone(), Box::new(new_run))
+    DigestThread::start(setup, orders.clone(), publishing, Box::new(new_run))
         .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
 }
 

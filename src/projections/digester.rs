@@ -39,6 +39,7 @@ use crate::facts::window::Window;
 use crate::log::{ReadError, Reader};
 use crate::os::Machine;
 use crate::projections::runs::{OrderError, Orders};
+use crate::projections::summaries::Publishing;
 use crate::state::event::{Event, Note};
 
 /// Orders that may wait.
@@ -51,6 +52,10 @@ const ANSWERS_KEPT: usize = 64;
 const SUMMARIES_PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two looks at the Summary Bus.
 const SUMMARIES_PAUSE: Duration = Duration::from_millis(50);
+/// Least time between two attempts of a build that waits for the Summary Bus.
+const BEHIND_PAUSE_MS: i64 = 1000;
+/// How many times as long as the last attempt such a build waits.
+const BEHIND_REST: i64 = 9;
 /// How often the thread looks whether something changed.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -137,6 +142,16 @@ pub(crate) struct DigestSetup {
 
 /// Told what is being done, how far it is and how far it goes.
 pub(crate) type Watch = Arc<dyn Fn(&'static str, u64, u64) + Send + Sync>;
+
+/// The summaries that a build is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// All that the log holds now.
+    Log,
+    /// Those that are read already. A build that waits until they are published takes no newer ones:
+    /// with these it would wait again, and while summaries keep coming it would never end.
+    AsRead,
+}
 
 /// The digests of a home.
 pub(crate) struct Digester {
@@ -234,8 +249,7 @@ impl Digester {
         rules: &ProjectRules,
     ) -> Result<(&Library, usize), ReadError> {
         let threads = self.setup.config.workers.max(1);
-        let fits = |known: &Library| fields.is_subset(known.fields()) && known.rules() == rules;
-        let library = self.library.take().filter(fits);
+        let library = self.library.take().filter(|known| fits(known, fields, rules));
         let kept = || self.kept.library(fields, rules, threads);
         let library = library.or_else(kept);
         let empty = || Library::with_rules(fields.clone(), rules.clone());
@@ -437,19 +451,21 @@ impl Digester {
     ) -> Result<Result<Value, String>, BuildError> {
         let until = Instant::now() + self.patience;
         let early = BuildOrder { waits: true, ..order.clone() };
+        let mut extent = Extent::Log;
         while Instant::now() < until && !self.stop.load(Ordering::Acquire) {
-            match self.build(&early, journal) {
-                Err(BuildError::SummariesBehind { .. }) => {}
+            match self.build(extent, &early, journal) {
+                Err(BuildError::SummariesBehind { .. }) => extent = Extent::AsRead,
                 done => return done,
             }
             (self.watch)("waiting for the summaries to be published", 0, 0);
             std::thread::sleep(SUMMARIES_PAUSE);
         }
-        self.build(&order, journal)
+        self.build(extent, &order, journal)
     }
 
-    pub(crate) fn build(
+    fn build(
         &mut self,
+        extent: Extent,
         order: &BuildOrder,
         journal: &mut dyn Journal,
     ) -> Result<Result<Value, String>, BuildError> {
@@ -457,7 +473,11 @@ impl Digester {
             Ok(selectors) => selectors,
             Err(why) => return Err(self.refuse(order, journal, why)),
         };
-        self.library(&selectors.fields(), &selectors.rules())?;
+        let (fields, rules) = (selectors.fields(), selectors.rules());
+        let is_read = self.library.as_ref().is_some_and(|known| fits(known, &fields, &rules));
+        if extent == Extent::Log || !is_read {
+            self.library(&fields, &rules)?;
+        }
         let Digester { setup, digests, library, watch, stop, rewritten, .. } = self;
         let Some(library) = library else { return Ok(Err("there is no library".to_owned())) };
         let progress = |done, all| watch("windows", done, all);
@@ -497,6 +517,11 @@ impl Digester {
         let zone = setup.config.timezone;
         queries::preview(library, &setup.log, digests.catalog(), selector, zone, window, limit)
     }
+}
+
+/// Whether a library holds what selectors with these fields and rules look at.
+fn fits(known: &Library, fields: &BTreeSet<String>, rules: &ProjectRules) -> bool {
+    fields.is_subset(known.fields()) && known.rules() == rules
 }
 
 /// An error and its causes in one line.
@@ -607,10 +632,12 @@ pub(crate) struct DigestThread {
 }
 
 impl DigestThread {
-    /// Starts it. `new_run` names the runs of its own builds.
+    /// Starts it. `new_run` names the runs of its own builds. `publishing` is asked when a build must
+    /// not wait longer for its summaries.
     pub(crate) fn start(
         setup: DigestSetup,
         committer: Orders,
+        publishing: Publishing,
         new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
     ) -> std::io::Result<DigestThread> {
         let (orders, inbox) = bounded(WAITING_MAX);
@@ -632,9 +659,9 @@ impl DigestThread {
             digester,
             journal,
             new_run,
-            changed: None,
+            publishing,
             closes_at: None,
-            due: false,
+            waits: Waits::default(),
             refused: None,
         };
         let thread = std::thread::Builder::new().name("digests".to_owned());
@@ -658,12 +685,10 @@ struct Keeper {
     digester: Digester,
     journal: NoteJournal<Orders>,
     new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
-    /// Since when summaries wait for a build, and when the last one came.
-    changed: Option<(Timestamp, Timestamp)>,
+    publishing: Publishing,
     /// When the next window closes.
     closes_at: Option<Timestamp>,
-    /// A build must not wait: the selectors changed.
-    due: bool,
+    waits: Waits,
     /// Why the selectors do not read. While the reason stays the same, no further build is tried.
     refused: Option<String>,
 }
@@ -688,7 +713,8 @@ impl Keeper {
                     let changes =
                         matches!(order, DigestOrder::Reselect | DigestOrder::SettleTask { .. });
                     let answer = self.digester.answer(order, &mut self.journal);
-                    self.due |= changes && matches!(&answer, Ok(done) if done["changed"] == true);
+                    self.waits.must_not_wait |=
+                        changes && matches!(&answer, Ok(done) if done["changed"] == true);
                     if self.digester.selectors.is_some() {
                         self.refused = None;
                     }
@@ -724,23 +750,18 @@ impl Keeper {
         let config = &self.digester.setup.config;
         let (debounce, max_delay, zone) =
             (config.digest_debounce_ms, config.digest_max_delay_ms, config.timezone);
-        match self.digester.read() {
-            Ok(0) => {}
-            Ok(_) => {
-                let since = self.changed.map_or(now, |(since, _)| since);
-                self.changed = Some((since, now));
+        if self.waits.reads() {
+            match self.digester.read() {
+                Ok(more) => self.waits.came(more, now),
+                Err(error) => tracing::warn!(error = chain(&error), "cannot read what is new"),
             }
-            Err(error) => tracing::warn!(error = chain(&error), "cannot read what is new"),
         }
         let closes_at = *self.closes_at.get_or_insert_with(|| next_close(now, zone));
         let closed = now >= closes_at;
         if closed {
             self.closes_at = None;
         }
-        let waited = self
-            .changed
-            .is_some_and(|(since, last)| closed || is_due(now, since, last, debounce, max_delay));
-        if self.refused.is_some() || !(waited || std::mem::take(&mut self.due)) {
+        if self.refused.is_some() || !self.waits.is_due(now, closed, debounce, max_delay) {
             return false;
         }
         let order = BuildOrder {
@@ -749,15 +770,22 @@ impl Keeper {
             waits: true,
             ..BuildOrder::default()
         };
-        match self.digester.build(&order, &mut self.journal) {
+        let extent = if self.waits.reads() { Extent::Log } else { Extent::AsRead };
+        match self.digester.build(extent, &order, &mut self.journal) {
             Ok(Ok(report)) => {
-                self.changed = None;
+                self.waits.built();
                 self.digester.keep(report["unchanged"] == false);
                 tracing::info!(%report, "digests are built");
             }
             Ok(Err(why)) => {
                 tracing::warn!(why, "digests cannot be built");
-                self.changed = Some((now, now));
+                self.waits.failed(now);
+            }
+            Err(BuildError::SummariesBehind { path }) => {
+                tracing::debug!(path, "the digests wait until the summaries are published");
+                if self.waits.behind(now, self.journal.now(), closed, max_delay) {
+                    self.publishing.ask();
+                }
             }
             Err(error @ BuildError::Selectors(_)) => {
                 let why = chain(&error);
@@ -766,23 +794,92 @@ impl Keeper {
             }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "digests are not built");
-                // Not immediately: the cause of the failure may last for a while.
-                self.changed = Some((now, now));
+                self.waits.failed(now);
             }
         }
         true
     }
 }
 
-/// Whether summaries stopped coming for long enough, or have waited for too long.
-fn is_due(
-    now: Timestamp,
+/// What waits for a build of the service, and since when.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Since when summaries wait for a build, and when the last one came.
+    changed: Option<(Timestamp, Timestamp)>,
+    /// A build must not wait: the selectors changed.
+    must_not_wait: bool,
+    /// A build waits until its summaries are published. Nothing newer is read before.
+    behind: Option<Behind>,
+    /// Since when nothing new was read: what is read next may have come then.
+    unread_since: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Behind {
     since: Timestamp,
-    last: Timestamp,
-    debounce_ms: i64,
-    max_delay_ms: i64,
-) -> bool {
-    now.ms_since(last) >= debounce_ms || now.ms_since(since) >= max_delay_ms
+    /// When to try again.
+    next: Timestamp,
+}
+
+impl Waits {
+    /// Whether to read what is new.
+    fn reads(&self) -> bool {
+        self.behind.is_none()
+    }
+
+    /// So many summaries were read.
+    fn came(&mut self, summaries: usize, now: Timestamp) {
+        let unread_since = self.unread_since.take();
+        if summaries > 0 {
+            let since = self.changed.map(|(since, _)| since).or(unread_since).unwrap_or(now);
+            self.changed = Some((since, now));
+        }
+    }
+
+    /// Whether it is time to build: summaries stopped coming for long enough, have waited for too long,
+    /// or their window closed.
+    fn is_due(
+        &mut self,
+        now: Timestamp,
+        closed: bool,
+        debounce_ms: i64,
+        max_delay_ms: i64,
+    ) -> bool {
+        if let Some(behind) = self.behind {
+            return closed || now >= behind.next;
+        }
+        let waited = self.changed.is_some_and(|(since, last)| {
+            closed || now.ms_since(last) >= debounce_ms || now.ms_since(since) >= max_delay_ms
+        });
+        waited || std::mem::take(&mut self.must_not_wait)
+    }
+
+    fn built(&mut self) {
+        self.unread_since = self.behind.take().map(|behind| behind.since);
+        self.changed = None;
+    }
+
+    /// Not again immediately: the cause of the failure may last for a while.
+    fn failed(&mut self, now: Timestamp) {
+        self.behind = None;
+        self.changed = Some((now, now));
+    }
+
+    /// The summaries of a build that began and ended now are not all published. Returns whether it must not wait
+    /// longer.
+    fn behind(
+        &mut self,
+        began: Timestamp,
+        ended: Timestamp,
+        closed: bool,
+        max_delay_ms: i64,
+    ) -> bool {
+        let since = self.behind.map_or(began, |behind| behind.since);
+        let pause = BEHIND_PAUSE_MS.max(ended.ms_since(began).saturating_mul(BEHIND_REST));
+        self.behind = Some(Behind { since, next: Timestamp(ended.0.saturating_add(pause)) });
+        let came = self.changed.map_or(since, |(since, _)| since);
+        closed || began.ms_since(came) >= max_delay_ms
+    }
 }
 
 /// When the local day ends, with which every longer window ends too.
@@ -800,15 +897,84 @@ mod tests {
         parse_instant(text).unwrap().at
     }
 
+    const DEBOUNCE: i64 = 30_000;
+    const MAX_DELAY: i64 = 600_000;
+
     #[test]
     fn a_build_waits_for_quiet_and_never_too_long() {
         let since = at("2026-02-10T10:00:00Z");
-        let (debounce, max_delay) = (30_000, 600_000);
-        let due = |now: &str, last: &str| is_due(at(now), since, at(last), debounce, max_delay);
+        let due = |now: &str, last: &str| {
+            let mut waits = Waits { changed: Some((since, at(last))), ..Waits::default() };
+            waits.is_due(at(now), false, DEBOUNCE, MAX_DELAY)
+        };
         assert!(!due("2026-02-10T10:00:29.999Z", "2026-02-10T10:00:00Z"));
         assert!(due("2026-02-10T10:00:30Z", "2026-02-10T10:00:00Z"), "nothing came for a while");
         assert!(!due("2026-02-10T10:05:00Z", "2026-02-10T10:04:59Z"), "they still come");
         assert!(due("2026-02-10T10:10:00Z", "2026-02-10T10:09:59Z"), "but not for ever");
+    }
+
+    /// One summary each second for so many seconds. The Summary Bus is published each `pace` seconds, and
+    /// five seconds after somebody asks. Returns the time of each build, and how old its oldest summary
+    /// was.
+    fn steady(seconds: i64, pace: i64, closes_at: Option<i64>) -> Vec<(i64, i64)> {
+        let (mut waits, mut built) = (Waits::default(), Vec::new());
+        let (mut read_to, mut built_to, mut published_to, mut asked) = (0, 0, 0, None);
+        for second in 1..=seconds {
+            let now = Timestamp(second * 1000);
+            if second % pace == 0 || asked.is_some_and(|asked| second >= asked + 5) {
+                (published_to, asked) = (second, None);
+            }
+            if waits.reads() {
+                waits.came(usize::try_from(second - read_to).unwrap(), now);
+                read_to = second;
+            }
+            let closed = closes_at == Some(second);
+            if !waits.is_due(now, closed, DEBOUNCE, MAX_DELAY) {
+                continue;
+            }
+            if waits.reads() {
+                read_to = second;
+            }
+            if read_to <= published_to {
+                waits.built();
+                built.push((second, second - built_to - 1));
+                built_to = read_to;
+            } else if waits.behind(now, now, closed, MAX_DELAY) {
+                asked.get_or_insert(second);
+            }
+        }
+        built
+    }
+
+    #[test]
+    fn steady_summaries_are_built_when_they_have_waited_for_the_longest_delay() {
+        for pace in [1, 7, 299, 600, 100_000] {
+            let built = steady(3 * 3600, pace, None);
+            assert!(built.len() >= 17, "pace {pace}: {built:?}");
+            let longest = built.iter().map(|(_, waited)| *waited).max().unwrap();
+            assert!(longest <= 600 + 10, "pace {pace}: {longest} s");
+        }
+    }
+
+    #[test]
+    fn a_window_that_closes_is_built_as_soon_as_its_summaries_are_published() {
+        let built = steady(120, 100_000, Some(100));
+        assert_eq!(built.first().map(|(second, _)| *second), Some(105));
+    }
+
+    #[test]
+    fn a_build_that_waits_reads_nothing_newer_and_rests_after_each_attempt() {
+        let mut waits = Waits::default();
+        waits.came(1, Timestamp(0));
+        assert!(waits.is_due(Timestamp(DEBOUNCE), false, DEBOUNCE, MAX_DELAY));
+        assert!(!waits.behind(Timestamp(30_000), Timestamp(31_000), false, MAX_DELAY));
+        assert!(!waits.reads());
+        assert!(!waits.is_due(Timestamp(39_999), false, DEBOUNCE, MAX_DELAY), "it took a second");
+        assert!(waits.is_due(Timestamp(40_000), false, DEBOUNCE, MAX_DELAY));
+        assert!(waits.behind(Timestamp(600_000), Timestamp(600_000), false, MAX_DELAY), "too long");
+        waits.built();
+        waits.came(3, Timestamp(610_000));
+        assert_eq!(waits.changed, Some((Timestamp(30_000), Timestamp(610_000))));
     }
 
     #[test]
