@@ -32,7 +32,7 @@ use crate::home::{Home, HomeLock, OLD_LOGS, RECOVERING};
 use crate::import::{TakenBack, Target, take_back};
 use crate::log::{Reader, Store};
 use crate::os::{Disk, DiskFile, Open, rights};
-use crate::projections::digester::{DigestOrder, Digester, NoteJournal};
+use crate::projections::digester::{DigestOrder, Digester, NoteJournal, has_staged_bags};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::projections::projector::{Projections, Projector};
@@ -287,10 +287,11 @@ impl HeldHome {
 
     /// Ends a digest build that a crash cut short, as the next build would.
     pub(crate) fn finish_digests(&mut self, context: &Context) -> Result<(), Failure> {
-        if !self.engine.state().is_building_digests() {
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        // Its staging folder goes last, after its record is in place.
+        if !self.engine.state().is_building_digests() && !has_staged_bags(&setup) {
             return Ok(());
         }
-        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
         let (log, mut digester) = (setup.log.clone(), Digester::new(setup));
         let committer = InProcess { held: self, context };
         let mut journal = NoteJournal::new(committer, &log, &context.machine);

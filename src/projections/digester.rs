@@ -680,6 +680,12 @@ impl DigestThread {
     }
 }
 
+/// Whether a build left staged files: it failed, or it ended before it was done with them.
+pub(crate) fn has_staged_bags(setup: &DigestSetup) -> bool {
+    let digests = Digests::open(&setup.machine.disk, &setup.buses, &setup.log);
+    digests.staged().is_ok_and(|staged| !staged.is_empty())
+}
+
 /// What the thread keeps in mind.
 struct Keeper {
     digester: Digester,

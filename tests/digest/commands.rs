@@ -266,6 +266,27 @@ fn readers_see_no_mismatch_while_builds_are_killed() {
     assert!(read_all(&home.join("buses")).0 > 0);
 }
 
+#[test]
+fn a_drain_ends_a_build_that_was_killed_before_its_record_was_written() {
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    more(&home, 9);
+    run(&home, 0, &["drain"]);
+    let built = json(&home, &["digest", "build"]);
+    let run_id = built["run_id"].as_str().unwrap();
+    // The log has the end of the build. Its record and the removal of its staging folder are left to do.
+    let record = home.join(format!("buses/artifacts/run_records/{run_id}.run_record.json"));
+    let written = std::fs::read(&record).unwrap();
+    std::fs::remove_file(&record).unwrap();
+    let staged = home.join(format!(".buses.publishing/.staging/{run_id}"));
+    assert!(staged.parent().unwrap().is_dir(), "{}", staged.display());
+    std::fs::create_dir(&staged).unwrap();
+    run(&home, 0, &["drain"]);
+    assert_eq!(std::fs::read(&record).unwrap(), written);
+    assert!(!staged.exists());
+    run(&home, 0, &["verify"]);
+}
+
 /// The published summary of a note.
 fn summary_of(home: &Path, note: &str) -> Value {
     let folder = home.join("buses/summaries/documents");
