@@ -672,6 +672,7 @@ fn a_text_is_forgotten_in_a_restored_backup_after_retention() {
     let holds =
         words.iter().filter(|(_, bytes)| String::from_utf8_lossy(bytes).contains("zucchini"));
     assert_eq!(holds.map(|(name, _)| name.clone()).collect::<Vec<_>>(), Vec::<String>::new());
+}
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000);
 
