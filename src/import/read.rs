@@ -346,6 +346,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             };
             Ok(read.local_only_if(values.iter().any(says_local_only_within)))
         }
+        _ if extension(path) == "rst" => read_as("x.rst"),
         _ => read_as("x.txt"),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
-use super::{html, latex, mail, markdown, marks};
+use super::{html, latex, mail, markdown, marks, rst};
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
 
@@ -100,10 +100,13 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<Document, String> {
             Document { kind: "tex", text, title, date, members, ..none() }
         }),
         "json" => json_document(text),
-        _ => below_front_matter(text, |text| Document {
-            kind: "txt",
-            text: text.to_owned(),
-            ..none()
+        end => below_front_matter(text, |text| match end == "rst" || rst::is_plainly(text) {
+            true => {
+                let text = rst::text(text);
+                let title = markdown::title(&text);
+                Document { kind: "rst", text, title, ..none() }
+            }
+            false => Document { kind: "txt", text: text.to_owned(), ..none() },
         }),
     };
     Ok(with_marks(document, text))

@@ -19,7 +19,7 @@ pub(crate) fn said_in_text(kind: &str, text: &str) -> Option<bool> {
     let has_tag = kind == "md" && has_private_tag(text);
     let is_entry = text.starts_with("BEGIN:V") && text.lines().any(is_private_class);
     let is_marked = match kind {
-        "txt" => has_private_directive(text),
+        "rst" | "txt" => has_private_directive(text),
         "tex" => commands::is_private(text),
         _ => false,
     };

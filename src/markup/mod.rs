@@ -19,6 +19,7 @@ pub(crate) mod org;
 mod quantity;
 pub(crate) mod records;
 mod recurrence;
+mod rst;
 pub mod subtitles;
 
 /// The longest prefix of at most `bytes` bytes that ends between characters.

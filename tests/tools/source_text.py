@@ -1020,6 +1020,89 @@ def plain(source):
     return source
 
 
+# reStructuredText
+
+DIRECTIVE = re.compile(r"\.\. ([A-Za-z0-9][A-Za-z0-9._+:-]*)::(?:[ \t]|$)")
+CODE = ["code", "code-block", "sourcecode", "parsed-literal"]
+PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])\1{2,}")
+
+
+def lines_of(source):
+    return [line.rstrip(" \t\r") for line in source.removesuffix("\n").split("\n")] if source else []
+
+
+def indent(line):
+    return len(line) - len(line.lstrip(" \t\r"))
+
+
+def plain_or_rst(source):
+    """A `txt` file that has a directive is read as reStructuredText."""
+    body = plain(source)
+    return rst_body(body) if any(map(DIRECTIVE.match, lines_of(body))) else body
+
+
+def rst_title(lines, at):
+    """The title at a line, its style and how many lines it takes; None where there is none."""
+    line, after, third = (lines[at:at + 3] + ["", ""])[:3]
+    for style, title, under in [((line[:1], True), after, third), ((after[:1], False), line, after)]:
+        if not title or PUNCTUATION.fullmatch(title) or not PUNCTUATION.fullmatch(under):
+            continue
+        if style[1] and line != under or not style[1] and indent(title):
+            continue
+        title = title.lstrip(" \t\r")
+        if len(under) >= min(4, len(title)):
+            return title, style, 3 if style[1] else 2
+    return None
+
+
+def rst_code(lines, at):
+    """The number of lines of code below a line."""
+    end = at + 1
+    while end < len(lines) and (not lines[end] or indent(lines[end]) > indent(lines[at])):
+        end += 1
+    while end > at + 1 and not lines[end - 1]:
+        end -= 1
+    return end - at - 1
+
+
+def rst_body(source):
+    lines, out, styles, fence = lines_of(source), [], [], fence_for(source)
+    at, begins = 0, True
+    while at < len(lines):
+        line = lines[at]
+        title = rst_title(lines, at) if begins else None
+        begins = True
+        if title:
+            words, style, width = title
+            styles += [] if style in styles else [style]
+            out.append("#" * min(6, styles.index(style) + 1) + " " + words)
+            at += width
+            continue
+        found = DIRECTIVE.match(line)
+        announces = found[1] in CODE if found else line.endswith("::") and not line.startswith(".. ")
+        rule = PUNCTUATION.fullmatch(line) and len(line) >= 4
+        code = rst_code(lines, at) if announces and not rule else 0
+        begins = not lines[at + code]
+        if not code:
+            out += [] if rule else [line]
+            at += 1
+            continue
+        words = line.rstrip(":").rstrip(" \t\r")
+        out += [words + ":"] if words and not found else []
+        block = lines[at + 1:at + 1 + code]
+        while block and not block[0]:
+            block.pop(0)
+        while found and block and block[0].lstrip(" \t\r").startswith(":"):
+            block.pop(0)
+        while block and not block[0]:
+            block.pop(0)
+        if block:
+            least = min(indent(one) for one in block if one)
+            out += [fence] + [one[least:] for one in block] + [fence]
+        at += 1 + code
+    return "\n".join(out)
+
+
 # Mail
 
 
@@ -1208,8 +1291,10 @@ def items(kind, source):
     return all_items
 
 
-READERS = {"html": lambda s: Html(plain(s)).page.out, "tex": lambda s: latex(plain(s)), "md": markdown, "txt": plain}
-READERS.update(htm=READERS["html"], markdown=markdown, eml=lambda s: mail(s.encode()))
+READERS = {"html": lambda s: Html(plain(s)).page.out, "tex": lambda s: latex(plain(s)), "md": markdown}
+READERS.update(htm=READERS["html"], xhtml=READERS["html"], latex=READERS["tex"], ltx=READERS["tex"])
+READERS.update(markdown=markdown, txt=plain_or_rst, text=plain_or_rst, rst=lambda s: rst_body(plain(s)))
+READERS["eml"] = lambda s: mail(s.encode())
 
 
 def text_of(kind, source):
