@@ -6,7 +6,7 @@ use crate::contract::shown::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markup::prefix;
-use crate::model::builtin::rank::select::unmarked;
+use crate::model::builtin::rank::select::{begun_otherwise, unmarked};
 
 /// Lines longer than this are hard to read, however wide the terminal is.
 const COLUMNS_MAX: usize = 92;
@@ -162,7 +162,8 @@ pub(super) fn squeezed(text: &str) -> String {
 pub(super) fn shows(text: &str, quote: &str) -> bool {
     let quote = squeezed(&unmarked(quote));
     let start = prefix(&quote, QUOTE_BYTES).trim_end_matches(['.', '…']);
-    !start.is_empty() && text.contains(start)
+    let otherwise = || begun_otherwise(start).is_some_and(|start| text.contains(&start));
+    !start.is_empty() && (text.contains(start) || otherwise())
 }
 
 #[cfg(test)]
@@ -186,6 +187,7 @@ mod tests {
             "See the map and bring it.",
             "See [the map](https://a.example) and **bring** it."
         ));
+        assert!(shows("The shears are here.", "the shears are here."));
         assert!(!shows("One.", "The rent rises") && !shows("One.", " "));
     }
 

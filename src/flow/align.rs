@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::evidence::Folded;
 use crate::markup::prefix;
-use crate::model::builtin::rank::select::unmarked;
+use crate::model::builtin::rank::select::{begun_otherwise, unmarked};
 use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, for_each_token};
@@ -134,8 +134,10 @@ fn stands(wanted: &str, folded: &[Folded], copied: bool) -> Option<Alignment> {
         return None;
     }
     let basis = if copied { Basis::Exact } else { Basis::Verbatim };
+    let otherwise = begun_otherwise(wanted);
     folded.iter().enumerate().find_map(|(source, text)| {
-        let (start, end) = text.find(wanted)?;
+        let found = text.find(wanted).or_else(|| text.find(otherwise.as_deref()?));
+        let (start, end) = found?;
         Some((basis, 1.0, vec![SourceSpan { source, start, end }]))
     })
 }
@@ -150,7 +152,8 @@ fn composed(wanted: &str, quotes: &[(SourceSpan, String)], copied: bool) -> Opti
     let mut longest: Vec<&(SourceSpan, String)> = quotes.iter().collect();
     longest.sort_by_key(|(span, quote)| (std::cmp::Reverse(quote.len()), *span));
     for (span, quote) in longest {
-        let Some(at) = wanted.find(quote.as_str()) else { continue };
+        let otherwise = || wanted.find(begun_otherwise(quote)?.as_str());
+        let Some(at) = wanted.find(quote.as_str()).or_else(otherwise) else { continue };
         let place = &mut covered[at..at + quote.len()];
         if place.iter().any(|byte| *byte) {
             continue;

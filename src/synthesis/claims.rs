@@ -15,13 +15,14 @@ use crate::digest::said::{name_before, without_rules};
 use crate::digest::tasks::day_in_brackets;
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::rank::quality;
+use crate::model::builtin::rank::select::{begun_otherwise, follows_greeting};
 use crate::model::builtin::text::lines::{
     box_before, entry_head, labelled, list_item, says_something,
 };
 use crate::model::builtin::text::words::fold;
 use crate::model::builtin::text::{Block, Kind, Part, Text};
 
-use super::no_claims::{states_nothing, without_notices};
+use super::no_claims::{COURTESY, ONLY_NAMES, states_nothing, without_notices};
 use super::{inline, raw_url};
 
 /// What ends a sentence.
@@ -70,6 +71,9 @@ pub(crate) fn statements(id: &str, source: &str) -> Vec<Statement> {
         };
         let text = match said_by(&text, at) {
             Some(name) => format!("{name}: {said}"),
+            None if follows_greeting(&text, at) && said.starts_with(char::is_lowercase) => {
+                begun_otherwise(&said).unwrap_or(said)
+            }
             None => said,
         };
         found.push(Statement { text, why_not });
@@ -179,7 +183,7 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
     match text.block_of(at).kind {
         Kind::Paragraph | Kind::Item => {}
         Kind::Heading(_) => return Some("a heading"),
-        Kind::Signature => return Some("a signature"),
+        Kind::Signature => return Some("a greeting, a signature or a notice"),
         Kind::Quote => return Some("a quotation of another text"),
         Kind::Table | Kind::Columns => return Some("a table"),
         _ => return Some("a header line, code or a link"),
@@ -201,14 +205,14 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         return Some("an item to do");
     }
     if is_courtesy(said) {
-        return Some("a greeting or thanks");
+        return Some(COURTESY);
     }
     let is_labelled = said.len() < plain.len();
     if is_thanks(said) {
-        return Some("a greeting or thanks");
+        return Some(COURTESY);
     }
     // `Winner: Ana Ruiz.` says who won.
-    if let Some(why) = states_nothing(said).filter(|why| !is_labelled || *why != "a name") {
+    if let Some(why) = states_nothing(said).filter(|why| !is_labelled || *why != ONLY_NAMES) {
         return Some(why);
     }
     if is_task(text, at, said) {
@@ -482,10 +486,13 @@ mod tests {
             "Gracias, el presupuesto ya está confirmado.",
             "Thanks, the budget of the workshop is confirmed.",
             "Salary 32,000 EUR.",
-            "Hi all, the meeting moved to Tuesday.",
         ] {
             assert_eq!(claims(fact), [fact]);
         }
+        assert_eq!(
+            claims("Hi all, the meeting moved to Tuesday."),
+            ["The meeting moved to Tuesday."]
+        );
     }
 
     #[test]

@@ -265,23 +265,30 @@ const REST_OF_CONTACT_MAX: usize = 2;
 /// Fewest digits of a telephone number.
 const PHONE_DIGITS_MIN: usize = 7;
 
+/// The reasons. Each is true of everything that it is given for.
+pub(super) const COURTESY: &str = "a greeting or thanks";
+pub(super) const FRAME: &str = "a notice, a menu or a mark of a page";
+pub(super) const ONLY_NAMES: &str = "names or words without a statement";
+
 /// Why a sentence, without the label before it, states nothing, if it does not.
 pub(super) fn states_nothing(said: &str) -> Option<&'static str> {
     let words = spaced(said);
-    if greets(said) || closes_letter(said) {
-        return Some("a greeting or thanks");
+    let is_polite = |said: &str| greets(said) || closes_letter(said);
+    if is_polite(said) {
+        return Some(COURTESY);
     }
     if announces(said, &words) {
         return Some("an announcement");
     }
     if is_notice(said, &words) {
-        return Some("a notice below a mail");
+        return Some(FRAME);
     }
     if is_contact(said) {
         return Some("a telephone number or an address");
     }
     if names_only(said) {
-        return Some("a name");
+        let mut parts = said.split([',', ';', '!', '.']);
+        return Some(if parts.any(|part| is_polite(part.trim())) { COURTESY } else { ONLY_NAMES });
     }
     is_request(said, &words).then_some("a request")
 }
@@ -481,19 +488,17 @@ mod tests {
             ("Tel. +34 600 123 456.", "a telephone number or an address"),
             ("Phone: 555-010-2233", "a telephone number or an address"),
             ("ana.ruiz@example.org.", "a telephone number or an address"),
-            ("Ana Ruiz, Notaría Pérez, Calle Mayor 5, 28001 Madrid.", "a name"),
-            ("Dr. Ana María Ruiz García.", "a name"),
-            ("Notaría Pérez & Asociados.", "a name"),
-            (
-                "This message is confidential and intended only for the addressee.",
-                "a notice below a mail",
-            ),
-            (
-                "Este mensaje es confidencial y está dirigido solo a su destinatario.",
-                "a notice below a mail",
-            ),
-            ("If you have received this mail in error, delete it.", "a notice below a mail"),
-            ("Dear Ms Okeke,", "a greeting or thanks"),
+            ("Ana Ruiz, Notaría Pérez, Calle Mayor 5, 28001 Madrid.", ONLY_NAMES),
+            ("Dr. Ana María Ruiz García.", ONLY_NAMES),
+            ("Notaría Pérez & Asociados.", ONLY_NAMES),
+            ("Vale, de nada.", ONLY_NAMES),
+            ("Perfecto, gracias.", COURTESY),
+            ("Great, thanks.", COURTESY),
+            ("Home > News > City", FRAME),
+            ("This message is confidential and intended only for the addressee.", FRAME),
+            ("Este mensaje es confidencial y está dirigido solo a su destinatario.", FRAME),
+            ("If you have received this mail in error, delete it.", FRAME),
+            ("Dear Ms Okeke,", COURTESY),
             ("Te adjunto la factura del motor.", "an announcement"),
             ("Te reenvío el comprobante.", "an announcement"),
             ("Just a quick note about the boat.", "an announcement"),

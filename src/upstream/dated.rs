@@ -83,6 +83,8 @@ mod tests {
             ("a.txt", "Minutes\nAuthor: Ana Ruiz\nDate: 2026-03-05\n\nWe buy a pump."),
             ("a.rst", "Minutes\n=======\n\n:author: Ana Ruiz\n:date: 2026-03-05\n\nWe buy a pump."),
             ("a.md", "# Minutes\n\n**Author:** Ana Ruiz\n**Date:** 5 March 2026\n\nWe buy a pump."),
+            ("a.txt", "Minutes\n\nFrom: Ana Ruiz\nDate: 2026-03-05\n\nWe buy a pump."),
+            ("a.txt", "From: Ana Ruiz\nTo: Bo\nSubject: Pump\nDate: 2026-03-05\n\nWe buy a pump."),
         ] {
             let mut parts = vec![read(name, text.as_bytes()).unwrap()];
             set_heads(&mut parts, name);

@@ -210,15 +210,45 @@ const AUTHOR_LABELS: [&str; 12] = [
     "verfasserin",
 ];
 
+/// Labels of who wrote a text, where it has the head of a letter, folded.
+const SENDER_LABELS: [&str; 9] =
+    ["from", "sender", "de", "remitente", "von", "absender", "da", "expediteur", "mittente"];
+/// Labels of who gets a letter, or of where a journey ends, folded.
+const RECEIVER_LABELS: [&str; 6] = ["to", "para", "an", "nach", "a", "hasta"];
+
 /// The author that the head of a text names behind a label: `Author: Ana Ruiz`, `:author: Ana Ruiz`.
 pub(crate) fn author_of_text(text: &str) -> Option<&str> {
-    head_lines(text).find_map(|(_, line)| Some(&line[author_in(line)?]))
+    let (start, name) = author_line(text)?;
+    Some(&text[start + name.start..start + name.end])
+}
+
+/// The line that names the author, and its value in that line.
+fn author_line(text: &str) -> Option<(usize, Range<usize>)> {
+    let named = head_lines(text).find_map(|(start, line)| Some((start, author_in(line)?)));
+    named.or_else(|| sender_line(text))
+}
+
+/// `From: Ana Ruiz` above or below a date. `From: Lisbon` belongs to a journey or an event: it names an hour, or where
+/// it ends.
+fn sender_line(text: &str) -> Option<(usize, Range<usize>)> {
+    let labelled = |labels: &'static [&'static str]| {
+        head_lines(text).find_map(move |(start, line)| {
+            Some((start, line, value_in(line, &|label| labels.contains(&label))?))
+        })
+    };
+    let (start, line, name) = labelled(&SENDER_LABELS)?;
+    let is_subject = |label: &str| lexicon().mail.subject_labels.iter().any(|one| one == label);
+    let has_subject = || head_lines(text).any(|(_, line)| value_in(line, &is_subject).is_some());
+    let is_sender = line.contains('@') || labelled(&RECEIVER_LABELS).is_none() || has_subject();
+    let is_dated = head_lines(text).any(|(_, line)| dated_label(line).is_some());
+    let has_digit = !line.contains('@') && line.bytes().any(|byte| byte.is_ascii_digit());
+    (is_sender && is_dated && !has_digit && !announces_event(text)).then_some((start, name))
 }
 
 /// The lines in the head of a text that the record of the source holds, an author and a day: where each
 /// begins in the text, and its value in the line.
 pub(crate) fn fields_of_head(text: &str) -> Vec<(usize, Range<usize>)> {
-    let author = head_lines(text).find_map(|(start, line)| Some((start, author_in(line)?)));
+    let author = author_line(text);
     let dated = head_lines(text).find(|(_, line)| dated_label(line).is_some());
     // The order of figures costs a look at the whole text.
     let day = dated.and_then(|(start, line)| {
@@ -251,6 +281,11 @@ fn ends_head(line: &str) -> bool {
 
 /// The value of a line that only names an author.
 fn author_in(line: &str) -> Option<Range<usize>> {
+    value_in(line, &|label| AUTHOR_LABELS.contains(&label))
+}
+
+/// The value of a line that is nothing but a few words behind a label.
+fn value_in(line: &str, is_label: &dyn Fn(&str) -> bool) -> Option<Range<usize>> {
     let begin = field_start(line);
     let (label, value) = line[begin..].split_once([':', '：'])?;
     let is_mark = |c: char| c.is_whitespace() || matches!(c, '*' | '_');
@@ -258,13 +293,16 @@ fn author_in(line: &str) -> Option<Range<usize>> {
     let is_name = !name.is_empty() && name.split_whitespace().count() <= HEAD_WORDS_MAX;
     let is_field = label.len() <= LABEL_BYTES_MAX && !lines::is_record(line);
     let start = line.len() - value.trim_start_matches(is_mark).len();
-    (is_field && is_name && is_author_label(label)).then(|| start..start + name.len())
+    (is_field && is_name && is_label(&folded_label(label))).then(|| start..start + name.len())
 }
 
 /// Whether a label says that the name of an author follows.
 pub(crate) fn is_author_label(label: &str) -> bool {
-    let label = fold(label.trim_matches(|c: char| !c.is_alphanumeric()));
-    AUTHOR_LABELS.contains(&label.as_str())
+    AUTHOR_LABELS.contains(&folded_label(label).as_str())
+}
+
+fn folded_label(label: &str) -> String {
+    fold(label.trim_matches(|c: char| !c.is_alphanumeric()))
 }
 
 /// Where the label of a field begins: `:date: 2026-03-05` is one of reStructuredText.

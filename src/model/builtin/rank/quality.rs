@@ -214,7 +214,7 @@ mod tests {
     fn politeness_without_news_is_told_from_requests() {
         let said = |source: &str| {
             let text = Text::new(vec![Part { id: "m", text: source }]);
-            is_pleasantry(&text, 0)
+            is_pleasantry(&text, text.sentences.len() - 1)
         };
         for polite in [
             "Dear tenant, I hope you are well.",

@@ -196,10 +196,26 @@ impl Quoted {
             }
             _ => sentence.start,
         };
+        let begin = self.text.len();
         self.push_range(text, sentence.part, start, sentence.end, bytes);
+        if start == sentence.start && follows_greeting(text, index) {
+            self.capitalize(begin);
+        }
         let last = self.text.chars().next_back();
         if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
             self.text.push('.');
+        }
+    }
+
+    /// Writes a word with a capital: `Hi Tom, the shears are here` is read without its greeting. Names such as
+    /// `iPad` stay.
+    fn capitalize(&mut self, at: usize) {
+        let mut word = self.text[at..].chars();
+        let Some(first) = word.next().filter(|c| c.is_lowercase()) else { return };
+        let is_plain = word.next().is_none_or(|second| !second.is_uppercase());
+        let capital: String = first.to_uppercase().collect();
+        if is_plain && capital.len() == first.len_utf8() {
+            self.text.replace_range(at..at + capital.len(), &capital);
         }
     }
 
@@ -251,6 +267,33 @@ impl Quoted {
             self.text.push('.');
         }
     }
+}
+
+/// Whether a greeting stands right before a sentence.
+pub(crate) fn follows_greeting(text: &Text<'_>, sentence: usize) -> bool {
+    let at = text.sentences[sentence].block;
+    let is_first = text.blocks[at].sentences.start == sentence;
+    let before = at.checked_sub(1).map(|before| &text.blocks[before]);
+    is_first
+        && before.is_some_and(|before| {
+            before.part == text.blocks[at].part
+                && before.kind == Kind::Signature
+                && lines::greets(
+                    text.parts[before.part].text[before.text.clone()].trim_start_matches('¡'),
+                )
+        })
+}
+
+/// A quotation that begins with the other one of a small letter and its capital: a summary begins with a capital
+/// what stood behind a greeting.
+pub(crate) fn begun_otherwise(quote: &str) -> Option<String> {
+    let first = quote.chars().next()?;
+    let other: String = match first.is_lowercase() {
+        true => first.to_uppercase().collect(),
+        false => first.to_lowercase().collect(),
+    };
+    let is_other = other.len() == first.len_utf8() && !other.starts_with(first);
+    is_other.then(|| other + &quote[first.len_utf8()..])
 }
 
 /// A quotation as a summary shows it.
@@ -398,6 +441,26 @@ mod tests {
             assert_eq!(said, source[piece.start..piece.end].replace('\n', " "));
         }
         assert!(quoted.text.ends_with("sentence."));
+    }
+
+    #[test]
+    fn words_behind_a_greeting_begin_with_a_capital_and_point_at_their_bytes() {
+        for (source, shown) in [
+            ("Hi Tom, the shears are here.", "The shears are here."),
+            ("Liebe Anna,\n\nder Dachdecker kommt am Freitag.", "Der Dachdecker kommt am Freitag."),
+            ("Hola Tomás:\n\nél trae las llaves.", "Él trae las llaves."),
+            ("Hi Tom, iPads are cheap.", "iPads are cheap."),
+            ("the shears are here.", "the shears are here."),
+        ] {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            let said = |at: &usize| text.block_of(*at).kind == Kind::Paragraph;
+            let all: Vec<usize> = (0..text.sentences.len()).filter(said).collect();
+            let quoted = compose(&text, &all, Budget { sentences: 2, bytes: 400 });
+            assert_eq!(quoted.text, shown);
+            let [piece] = quoted.pieces.as_slice() else { panic!("{quoted:?}") };
+            let words = &source[piece.start..piece.end];
+            assert!(words == shown || begun_otherwise(words).as_deref() == Some(shown), "{words}");
+        }
     }
 
     #[test]

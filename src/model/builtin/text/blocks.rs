@@ -96,6 +96,7 @@ pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
         start += line.len();
     }
     splitter.close();
+    splitter.cut_sign_off();
     splitter.blocks
 }
 
@@ -294,6 +295,9 @@ impl<'a> Splitter<'a> {
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
         }
+        if lines::is_rule_of_signs(trimmed) {
+            return self.rule_of_signs();
+        }
         if declares_decision(line) {
             return self.running(line, text);
         }
@@ -439,7 +443,63 @@ impl<'a> Splitter<'a> {
         next.trim().is_empty() || self.fields.contains_key(&at)
     }
 
+    /// A line below a title makes a heading of it; any other one ends what stands above it.
+    fn rule_of_signs(&mut self) {
+        match self.open.take() {
+            Some(open)
+                if open.kind == Kind::Paragraph
+                    && lines::opens_as_heading(&self.source[open.text.clone()]) =>
+            {
+                self.heading(1, open.text);
+            }
+            open => {
+                self.open = open;
+                self.close();
+            }
+        }
+    }
+
+    /// Whether the text begins as a letter does.
+    fn is_letter(&self) -> bool {
+        let mut blocks = self.blocks.iter().filter(|block| block.kind != Kind::Header);
+        self.role == Role::None
+            && blocks.next().is_some_and(|first| {
+                first.kind == Kind::Signature
+                    && lines::greets(self.source[first.text.clone()].trim_start_matches('¡'))
+            })
+    }
+
+    /// Parts the words from the closing of the letter and the name behind them.
+    fn cut_sign_off(&mut self) {
+        let frames =
+            |block: &Block| matches!(block.kind, Kind::Signature | Kind::Quote | Kind::Link);
+        let Some(at) = self.blocks.iter().rposition(|block| !frames(block)) else { return };
+        let block = &self.blocks[at];
+        if block.kind != Kind::Paragraph || block.role != Role::None {
+            return;
+        }
+        let said = &self.source[block.text.clone()];
+        let (is_letter, is_last) = (self.is_letter(), at > 1);
+        let alone = || (is_letter && is_last && lines::is_name(said)).then_some(0);
+        let Some(from) = lines::sign_off(said, is_letter).or_else(alone) else { return };
+        let (start, end) = (block.text.start, block.text.end);
+        let closing = Block { kind: Kind::Signature, text: start + from..end, ..block.clone() };
+        self.blocks[at].text.end = start + said[..from].trim_end().len();
+        self.blocks.insert(at + 1, closing);
+        if from == 0 {
+            self.blocks.remove(at);
+        }
+    }
+
     fn running(&mut self, line: &str, text: Range<usize>) {
+        // A greeting before the first words of a letter is none of them.
+        let is_first = self.role == Role::None && self.said_bytes == 0 && self.open.is_none();
+        let words = &self.source[text.clone()];
+        if is_first && let Some(greeting) = lines::greeting_before(words) {
+            let end = text.start + words[..greeting].trim_end().len();
+            self.single(Kind::Signature, text.start..end);
+            return self.extend(Kind::Paragraph, text.start + greeting..text.end);
+        }
         let joins = self.open.as_ref().is_some_and(|open| self.goes_on(open, line));
         let kind = self.open.as_ref().filter(|_| joins).map_or(Kind::Paragraph, |open| open.kind);
         if !joins {
@@ -721,6 +781,10 @@ mod tests {
             "# Minutes\n\n**Author:** Ana Ruiz\n**Date:** 5 March 2026\n",
             ":author: Ana Ruiz\n:date: 2026-03-05\n",
             "Acta\nAutora: Ana Ruiz\nFecha: 5 de marzo de 2026\n",
+            "Minutes\n\nFrom: Ana Ruiz\nDate: 5 March 2026\n",
+            "Minutes\n=======\n\nFrom: Ana Ruiz\nDate: 5 March 2026\n",
+            "Protokoll\n\nVon: Ana Ruiz\nDatum: 5. März 2026\n",
+            "Reunión de vecinos\n\nDe: Ana Ruiz\nFecha: 5 de marzo de 2026\n",
         ] {
             let text = format!("{head}\n{said}");
             let found = kinds(&text);
@@ -742,6 +806,9 @@ mod tests {
             ("Date: 14 March 2026\nTime: 19:30\n", "Date: 14 March 2026"),
             ("From: Lisbon\nTo: Porto\nDate: 5 March 2026\nTime: 10:30\n", "To: Porto"),
             ("Author: Apple; Colour: Red\n", "Author: Apple; Colour: Red"),
+            ("Spring concert\n\nFrom: Lisbon\nDate: 14 March 2026\nTime: 19:30\n", "From: Lisbon"),
+            ("Train ticket\n\nFrom: Lisbon\nTo: Porto\nDate: 5 March 2026\n", "From: Lisbon"),
+            ("Shop\n\nFrom: Monday to Friday\nPhone: 555 0102\n", "From: Monday to Friday"),
             (
                 "The pump of the well is old, so that Ben and his sister wait all day long.\nBy: Ana\n",
                 "By: Ana",
@@ -751,6 +818,38 @@ mod tests {
             let found = kinds(&text);
             let stands = |(kind, text): &(Kind, &str)| *kind != Kind::Header && text.contains(left);
             assert!(found.iter().any(stands), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn signs_below_a_title_make_a_heading_and_never_stand_in_the_text() {
+        let text = "Garden notes\n============\n\nThe hedge is cut.\n\nTools\n-----\nWe keep them.\n\n*****\n\nEnd it.";
+        assert_eq!(
+            kinds(text),
+            [
+                (Kind::Heading(1), "Garden notes"),
+                (Kind::Paragraph, "The hedge is cut."),
+                (Kind::Heading(1), "Tools"),
+                (Kind::Paragraph, "We keep them."),
+                (Kind::Paragraph, "End it."),
+            ]
+        );
+        let two = "The hedge is cut\nand the shears are blunt.\n-----\nEnd it.";
+        assert_eq!(kinds(two).iter().filter(|(kind, _)| *kind == Kind::Paragraph).count(), 2);
+    }
+
+    #[test]
+    fn a_greeting_before_the_words_and_a_name_behind_them_are_no_words_of_a_letter() {
+        for (letter, expected) in [
+            ("Hi Tom, the shears are here. Thanks, Anna.", "the shears are here."),
+            ("Lieber Tom,\n\ndie Leiter ist hier. — Anna", "die Leiter ist hier."),
+            ("Hola Tomás, las llaves están aquí.\n\nAna", "las llaves están aquí."),
+            ("Hi Tom,\n\nthe shears are here.\n\nThanks, Anna.\n\n> old", "the shears are here."),
+        ] {
+            let found = kinds(letter);
+            let said: Vec<&str> =
+                found.iter().filter(|one| one.0 == Kind::Paragraph).map(|one| one.1).collect();
+            assert_eq!(said, [expected], "{found:?}");
         }
     }
 

@@ -512,6 +512,88 @@ fn is_courtesy(line: &str) -> bool {
     lexicon().mail.courtesy_starts.iter().any(|word| folded.starts_with(word.as_str()))
 }
 
+/// Whether a line is one sign again and again: what stands below a title or between two parts of a text.
+pub(crate) fn is_rule_of_signs(line: &str) -> bool {
+    const SIGNS_MIN: usize = 3;
+    let line = line.trim();
+    let sign = line.chars().next().filter(|sign| "=-~_*+^#\"'`:".contains(*sign));
+    line.len() >= SIGNS_MIN && sign.is_some_and(|sign| line.chars().all(|c| c == sign))
+}
+
+/// Whether a line above signs is a title: one phrase.
+pub(crate) fn opens_as_heading(line: &str) -> bool {
+    line.len() <= PLAIN_HEADING_BYTES_MAX
+        && !line.contains('\n')
+        && !line.ends_with(['.', ',', ';'])
+}
+
+/// Whether words are the name of somebody: a few with a capital.
+pub(crate) fn is_name(said: &str) -> bool {
+    const WORDS_MAX: usize = 4;
+    const BYTES_MAX: usize = 40;
+    const BETWEEN: [&str; 8] = ["de", "del", "la", "van", "von", "der", "di", "da"];
+    let is_letter = |c: char| c.is_alphabetic() || matches!(c, '.' | '-' | '\'' | '’');
+    let words = || said.split_whitespace();
+    let is_part = |word: &str| word.starts_with(char::is_uppercase) && word.chars().all(is_letter);
+    said.len() <= BYTES_MAX
+        && (1..=WORDS_MAX).contains(&words().count())
+        && words().next().is_some_and(is_part)
+        && words().all(|word| is_part(word) || BETWEEN.contains(&word))
+}
+
+/// Where the closing of a letter begins at the end of a paragraph: `… Thanks, Anna.`, `… — Anna`. In a letter, which
+/// begins with a greeting, a name that no stop follows is enough.
+pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
+    const STOPS: [char; 6] = ['.', '!', '?', '…', '\n', ';'];
+    // Where the last sentence of so much of the text begins.
+    let last = |end: usize| {
+        let inner = said[..end].trim_end_matches(|c: char| STOPS.contains(&c) || c == ' ');
+        let mut stops = inner.char_indices().rev().filter(|(at, c)| {
+            STOPS.contains(c) && inner[at + c.len_utf8()..].starts_with(char::is_whitespace)
+                || *c == '\n'
+        });
+        stops.next().map_or(0, |(at, c)| {
+            let from = at + c.len_utf8();
+            from + (inner.len() - from - inner[from..].trim_start().len())
+        })
+    };
+    let from = last(said.len());
+    let end = said[from..].trim_end_matches(['.', '!', ' ', '\n']);
+    let signed = end.trim_start_matches(['—', '–', '-']).trim_start();
+    if from > 0 && signed.len() < end.len() && is_name(signed) {
+        return Some(from);
+    }
+    let places = end.char_indices().filter(|(_, c)| matches!(c, ',' | ' ' | '!'));
+    let mut names =
+        places.map(|(at, _)| (&end[..at], end[at + 1..].trim_start_matches([',', ' '])));
+    if names.any(|(closing, name)| closes_letter(closing) && is_name(name)) {
+        return Some(from);
+    }
+    if from == 0 || !is_name(end) {
+        return None;
+    }
+    let before = last(from);
+    if closes_letter(said[before..from].trim()) {
+        return Some(before);
+    }
+    let is_open = !said.trim_end().ends_with(['.', '!', '?']);
+    (is_letter && is_open).then_some(from)
+}
+
+/// The greeting that stands before words on the same line: `Hi Tom, ` of `Hi Tom, the shears are here.`
+pub(crate) fn greeting_before(line: &str) -> Option<usize> {
+    let begins = |end: usize| {
+        let (greeting, rest) = (line[..end].trim_start_matches('¡'), line[end..].trim_start());
+        // `Hola, Tomás, las llaves …`: the name has a comma of its own.
+        let named = rest.split_once(',').filter(|(name, _)| is_name(name));
+        let named = named.map_or(0, |(name, _)| line.len() - end - rest.len() + name.len() + 1);
+        (greets(greeting) && named < line.len() - end).then_some(end + named)
+    };
+    let end = line.find(',').and_then(|comma| begins(comma + 1))?;
+    let words = line[end..].trim_start();
+    (!words.is_empty()).then(|| line.len() - words.len())
+}
+
 /// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
 pub(crate) fn reads_as_title(line: &str) -> bool {
     let text = line.trim();
@@ -655,6 +737,58 @@ pub(crate) fn opens_entry(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_closes_a_letter_in_its_last_line_is_told_from_what_it_says() {
+        for (said, closing) in [
+            ("Can you come on Friday? Thanks, Anna.", "Thanks, Anna."),
+            ("The key is here. Best, Tom", "Best, Tom"),
+            ("Das Fenster ist offen. Viele Grüße, Anna Berg", "Viele Grüße, Anna Berg"),
+            ("Das Fenster ist offen. LG Anna", "LG Anna"),
+            (
+                "El fontanero viene el jueves. Un saludo, Ana de la Cruz.",
+                "Un saludo, Ana de la Cruz.",
+            ),
+            ("It is late. Thanks. Anna", "Thanks. Anna"),
+            ("Bring the keys. — Anna", "— Anna"),
+            ("Bring the keys!\n-- Anna", "-- Anna"),
+            ("Merci, Anne", "Merci, Anne"),
+        ] {
+            assert_eq!(sign_off(said, false).map(|at| &said[at..]), Some(closing), "{said}");
+        }
+        for said in [
+            "The keys are in the shed.",
+            "Who has the key? Anna.",
+            "The winner is — Anna",
+            "The train leaves at nine. Berlin",
+            "Thanks, the budget is fine.",
+            "- Anna",
+            "Anna",
+            "",
+        ] {
+            assert_eq!(sign_off(said, false), None, "{said}");
+        }
+        let letter = "The train leaves at nine. Anna";
+        assert_eq!(sign_off(letter, true).map(|at| &letter[at..]), Some("Anna"));
+        assert_eq!(sign_off("Who has the key? Anna.", true), None);
+    }
+
+    #[test]
+    fn a_greeting_before_words_ends_where_they_begin() {
+        for (line, words) in [
+            ("Hi Tom, the shears are here.", "the shears are here."),
+            ("Hola, Tomás, las llaves están aquí.", "las llaves están aquí."),
+            ("¡Hola a todos, la reunión es hoy!", "la reunión es hoy!"),
+            ("Liebe Anna, der Dachdecker kommt.", "der Dachdecker kommt."),
+        ] {
+            assert_eq!(greeting_before(line).map(|at| &line[at..]), Some(words), "{line}");
+        }
+        for line in
+            ["Hi Tom,", "The shears, which are old, break.", "Hi Tom the shears", "Hola, Tomás,"]
+        {
+            assert_eq!(greeting_before(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn a_query_begins_with_its_keywords_in_capitals() {
