@@ -1774,21 +1774,25 @@ fn a_home_in_the_folder_of_its_texts_never_reads_itself() {
     person.run(0, &at(&["add", "--init", "notes"]));
     let at = |args: &[&'static str]| [&["--home", "notes/home"], args].concat();
     let first = person.run(0, &at(&["add", "--init", "notes"]));
-    says(&first.err, &["2 files, 2 new summaries"]);
+    says(&first.err, &["2 files, 3 new summaries"]);
     says(&first.out, &["The boiler is broken again. Ana called the plumber. He comes on Tuesday."]);
     person.run(0, &at(&["digest", "build"]));
     let again = person.run(0, &at(&["add", "notes"]));
-    says(&again.err, &["2 files, 2 as before", "1 (the own files of a home)"]);
+    says(&again.err, &["2 files, 3 as before", "1 (the own files of a home)"]);
     let listed = person.json(0, &["sum", "notes"]);
     assert_eq!(listed.len(), 3, "two summaries and the counts: {listed:?}");
-    // The day of the list is that of its first row, for `read` and for `trace` by the path of the file.
+    // Each row of the list is of its own day, for `read` and for `trace` by the path of the file.
     let read = person.json(0, &at(&["read", "--day", "2026-02-03"]));
     assert_eq!(read[0]["meta"]["source_name"], "list.csv");
     let path = person.path("notes/list.csv");
     let path = path.to_str().unwrap();
-    for command in ["trace", "read", "explain", "show"] {
+    for command in ["trace", "read"] {
         let args = [&at(&[command])[..], &[path]].concat();
-        says(&person.run(0, &args).out, &["list.csv"]);
+        says(&person.run(0, &args).out, &["list.csv", "2026-02-03", "2026-02-05"]);
+    }
+    for command in ["explain", "show"] {
+        let args = [&at(&[command])[..], &[path]].concat();
+        says(&person.run(5, &args).err, &["names several sources", "2026-02-03", "2026-02-05"]);
     }
     let title = read[0]["title"].as_str().unwrap();
     person.run(0, &[&at(&["trace"])[..], &[title]].concat());
@@ -2096,6 +2100,60 @@ fn hidden_files_are_counted() {
     says(&imported.err, &["passed over: 3 hidden"]);
     let found = person.json(0, &home(&["add", "mine", "--dry-run"]));
     assert_eq!(found.iter().filter(|one| one["skipped"] == "hidden").count(), 3, "{found:?}");
+}
+
+/// Each item of a list stands on its own day, and an item without a day is filed under no invented one.
+#[test]
+fn each_item_of_a_list_stands_on_its_own_day() {
+    let rows = [("2026-02-03", "Rent", "700"), ("", "Taxi", "9"), ("2026-02-05", "Pump", "240")];
+    let cells: String =
+        rows.iter().map(|row| format!("{},{},{} EUR\n", row.0, row.1, row.2)).collect();
+    let record = |row: &(&str, &str, &str)| match row.0 {
+        "" => json!({"item": row.1, "amount": row.2}),
+        day => json!({"date": day, "item": row.1, "amount": row.2}),
+    };
+    let records: Vec<Value> = rows.iter().map(record).collect();
+    let lines: String = records.iter().map(|one| format!("{one}\n")).collect();
+    for (name, text) in [
+        ("mine/list.csv", format!("date,item,amount\n{cells}")),
+        ("mine/list.jsonl", lines),
+        ("mine/list.json", Value::from(records).to_string()),
+    ] {
+        let person = person_with(&[(name, &text)]);
+        let added = person.run(0, &home(&["add", "--init", name]));
+        says(&added.err, &["1 file, 3 new summaries"]);
+        for (day, item) in [("2026-02-03", "Rent"), ("2026-02-05", "Pump")] {
+            let read = person.json(0, &home(&["read", "--day", day]));
+            assert_eq!(
+                (sources_of(&read), read[0]["day"].as_str()),
+                (vec![name.to_owned()], Some(day))
+            );
+            let said = read[0]["outputs"]["summary_text"].as_str().unwrap();
+            assert!(rows.iter().all(|row| said.contains(row.1) == (row.1 == item)), "{said}");
+            let id = read[0]["summary_id"].as_str().unwrap();
+            says(&person.run(0, &home(&["explain", id, "--verify"])).out, &["all hold"]);
+        }
+        let all = person.json(0, &home(&["read", name]));
+        let undated = |one: &&Value| one["meta"]["ts_precision"] == "none";
+        assert_eq!(all.iter().filter(undated).count(), 1, "{name}");
+        // A changed day is a newer version of that day, and a day that left the list is named.
+        std::fs::write(
+            person.path(name),
+            text.replace("700", "720").replace("2026-02-05", "2026-02-06"),
+        )
+        .unwrap();
+        let again = person.run(0, &home(&["add", name]));
+        says(
+            &again.err,
+            &["2 new summaries, 1 as before", "1 day of a list is gone", "list", "2026-02-05"],
+        );
+        let read = person.json(0, &home(&["read", "--day", "2026-02-03"]));
+        assert_eq!(read.len(), 1, "{name}");
+        says(read[0]["outputs"]["summary_text"].as_str().unwrap(), &["720"]);
+        // All days of the file are forgotten with it.
+        person.run(0, &home(&["forget", name]));
+        assert!(sources_of(&person.json(0, &home(&["read"]))).is_empty(), "{name}");
+    }
 }
 
 /// Items of a feed without a date are sources of their own, as those with a date are.

@@ -18,6 +18,7 @@ use super::sum::{NOTHING_FOUND, flow_of};
 use super::waiting::Wait;
 use super::{Context, names, ui};
 use crate::config::Config;
+use crate::contract::versions::{is_day_name, shown_name};
 use crate::control::socket::ControlClient;
 use crate::home::Home;
 use crate::import::Report;
@@ -261,23 +262,29 @@ impl Imported<'_> {
         }
     }
 
-    /// Names the files that are not there any more.
+    /// Names the files that are not there any more, and the days that left their lists.
     fn talk_of_gone(&self, ui: ui::Ui) {
-        let (what, stay) = match self.gone.len() {
-            0 => return,
-            1 => ("1 file is gone".to_owned(), "its summaries stay"),
-            many => (format!("{many} files are gone"), "their summaries stay"),
-        };
-        ui.talk(format!("{what}; {stay}, and `summarizer read NAME` shows them"));
-        for one in self.gone.iter().take(GONE_NAMED) {
-            let name = plain_line(&one.name);
-            ui.talk(match &one.same {
-                Some(same) => format!("  {name}: the same text is in {}", plain_line(same)),
-                None => format!("  {name}"),
-            });
-        }
-        if self.gone.len() > GONE_NAMED {
-            ui.talk(format!("  and {} more", self.gone.len() - GONE_NAMED));
+        let (days, files): (Vec<_>, Vec<_>) =
+            self.gone.iter().partition(|one| is_day_name(&one.name));
+        for (gone, one, many) in
+            [(files, "file", "files"), (days, "day of a list", "days of lists")]
+        {
+            let (what, stay) = match gone.len() {
+                0 => continue,
+                1 => (format!("1 {one} is gone"), "its summaries stay"),
+                count => (format!("{count} {many} are gone"), "their summaries stay"),
+            };
+            ui.talk(format!("{what}; {stay}, and `summarizer read NAME` shows them"));
+            for one in gone.iter().take(GONE_NAMED) {
+                let name = plain_line(&shown_name(&one.name));
+                ui.talk(match &one.same {
+                    Some(same) => format!("  {name}: the same text is in {}", plain_line(same)),
+                    None => format!("  {name}"),
+                });
+            }
+            if gone.len() > GONE_NAMED {
+                ui.talk(format!("  and {} more", gone.len() - GONE_NAMED));
+            }
         }
     }
 

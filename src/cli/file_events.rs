@@ -74,8 +74,10 @@ fn items_of(context: &Context, word: &str, named: fn(&str) -> &str) -> BTreeSet<
                 return;
             };
             let kind = record["source"]["source_type"].as_str().unwrap_or_default();
-            let has_name = family == Family::Events || is_known_by_title(kind);
-            let file = file_of_item(record["source"]["source_uri"].as_str().unwrap_or_default());
+            let uri = record["source"]["source_uri"].as_str().unwrap_or_default();
+            let file = file_of_item(uri);
+            let is_item = file.len() < uri.len();
+            let has_name = family == Family::Events || is_item || is_known_by_title(kind);
             let before = named(file).strip_suffix(word);
             if has_name && before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
                 ids.extend(record[id].as_str().map(str::to_owned));

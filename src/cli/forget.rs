@@ -283,6 +283,22 @@ fn forget(
     })
 }
 
+/// The file in the home that a name means, or none; a name that means several is refused.
+fn one_file(
+    context: &Context,
+    held: &HeldHome,
+    name: &str,
+) -> Result<BTreeSet<String>, Failure> {
+    let named = files_named(held.import_target(context), name);
+    let named = named.map_err(|error| not_taken_back(&error))?;
+    if named.len() > 1 {
+        let listed: Vec<&str> = named.iter().take(LISTED).map(String::as_str).collect();
+        let failure = Failure::new(Exit::Input, format!("{name} names several files"));
+        return Err(failure.hint(format!("give more of the name:\n    {}", listed.join("\n    "))));
+    }
+    Ok(named)
+}
+
 /// What the words mean: for the log, and for the partitions of the home.
 fn wanted(
     context: &Context,
@@ -297,11 +313,7 @@ fn wanted(
         if !events.is_empty() {
             wanted.sources.extend(events);
             // The fact names the file too, so that its name tells what became of it.
-            let files = files_named(held.import_target(context), name);
-            let files = files.map_err(|error| not_taken_back(&error))?;
-            if files.len() == 1 {
-                wanted.files.extend(files);
-            }
+            wanted.files.extend(one_file(context, held, name)?);
             continue;
         }
         let items = bus.map_or(Ok(BTreeSet::new()), |bus| items_of_list(bus, name))?;
@@ -333,14 +345,7 @@ fn wanted(
         read.map_err(|error| unread(&error))?;
     }
     for name in unsure {
-        let named = files_named(held.import_target(context), name);
-        let named = named.map_err(|error| not_taken_back(&error))?;
-        if named.len() > 1 {
-            let listed: Vec<&str> = named.iter().take(LISTED).map(String::as_str).collect();
-            let what = format!("{name} names several files");
-            return Err(Failure::new(Exit::Input, what)
-                .hint(format!("give more of the name:\n    {}", listed.join("\n    "))));
-        }
+        let named = one_file(context, held, name)?;
         let ids = [name.clone()].into();
         let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
         let found = find_taken_back(held.import_target(context), &mut alone);

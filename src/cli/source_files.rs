@@ -138,6 +138,11 @@ pub(super) fn gone_of(context: &Context, known: Vec<(String, IdKey)>) -> Vec<Gon
     let (there, gone): (Vec<_>, Vec<_>) = known.into_iter().partition(|(name, _)| is_there(name));
     let there: BTreeMap<IdKey, String> =
         there.into_iter().map(|(name, content)| (content, name)).collect();
-    let gone = gone.into_iter();
-    gone.map(|(name, content)| GoneFile { name, same: there.get(&content).cloned() }).collect()
+    // A file may hold many documents.
+    let mut files: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for (name, content) in gone {
+        let same = there.get(&content).map(|name| file_of_item(name).to_owned());
+        files.insert(file_of_item(&name).to_owned(), same);
+    }
+    files.into_iter().map(|(name, same)| GoneFile { name, same }).collect()
 }

@@ -421,10 +421,23 @@ impl InputContext {
     /// a chat. Several sources have the name of the first and their count.
     pub(crate) fn name(&self) -> Option<String> {
         let Some(primary) = self.primary() else {
+            if let Some(file) = self.file_of_all() {
+                return Some(file.to_owned());
+            }
             let first = self.sources.first()?.name()?;
             return Some(format!("{first} and {} more", self.sources.len() - 1));
         };
         primary.name()
+    }
+
+    /// The file whose items all sources are.
+    fn file_of_all(&self) -> Option<&str> {
+        let first = self.sources.first()?.origin.path.as_deref()?;
+        let is_item = |one: &SourceContext| {
+            one.kind == SourceKind::Record && one.origin.path.as_deref() == Some(first)
+        };
+        let file = first.strip_prefix("other/").unwrap_or(first);
+        self.sources.iter().all(is_item).then_some(file)
     }
 
     /// Who wrote the sources, each once, by name, else by address. Of very many the rest is counted.
@@ -580,6 +593,24 @@ pub(crate) fn local_text(local: NaiveDateTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_items_of_one_file_have_the_name_of_that_file() {
+        let item = |path: &str| SourceContext {
+            kind: SourceKind::Record,
+            title: Some("Pump".to_owned()),
+            origin: Origin { path: Some(path.to_owned()), ..Origin::default() },
+            ..SourceContext::default()
+        };
+        for (files, name) in [
+            (["other/a.csv", "other/a.csv"], "a.csv"),
+            (["other/a.csv", "other/b.csv"], "Pump and 1 more"),
+        ] {
+            let sources = files.map(item).to_vec();
+            let context = InputContext { sources, ..InputContext::default() };
+            assert_eq!(context.name().as_deref(), Some(name));
+        }
+    }
 
     #[test]
     fn people_are_read_from_headers() {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::hash::sha256;
 use super::ids::Seq;
 use super::json::jcs_hash;
+use super::time::Day;
 
 /// Parameters every flow understands: limits of the model calls, the day and the project of the summary,
 /// whether it may be shown, whether it stays on this machine, and a number that makes the same question a new one. They say how a flow
@@ -73,10 +74,34 @@ pub(crate) fn item_name(file: &str, id: &str) -> String {
     format!("{file}{ITEM}{}", &sha256(id).hex()[..ITEM_LETTERS])
 }
 
+/// Stands for the day of the items of a list that have none.
+const UNDATED: &str = "undated";
+
+/// The name of the items of a list that are of one day: `expenses.csv#2026-03-01`.
+pub(crate) fn day_name(file: &str, day: Option<Day>) -> String {
+    let day = day.map_or_else(|| UNDATED.to_owned(), |day| day.to_string());
+    format!("{file}{ITEM}{day}")
+}
+
+/// Whether a document holds the items of a list that are of one day.
+pub(crate) fn is_day_name(name: &str) -> bool {
+    let is_day = |id: &str| id == UNDATED || id.parse::<Day>().is_ok();
+    name.rsplit_once(ITEM).is_some_and(|(_, id)| is_day(id))
+}
+
+/// The name of a document as a person reads it: `expenses.csv, 2026-03-01`.
+pub(crate) fn shown_name(name: &str) -> String {
+    match name.rsplit_once(ITEM).filter(|_| is_day_name(name)) {
+        Some((file, day)) => format!("{file}, {day}"),
+        None => name.to_owned(),
+    }
+}
+
 /// The file of a document that is an item of it; any other name stays as it is.
 pub(crate) fn file_of_item(name: &str) -> &str {
-    let is_id = |id: &str| id.len() == ITEM_LETTERS && id.bytes().all(|c| c.is_ascii_hexdigit());
-    name.rsplit_once(ITEM).filter(|(_, id)| is_id(id)).map_or(name, |(file, _)| file)
+    let is_hash = |id: &str| id.len() == ITEM_LETTERS && id.bytes().all(|c| c.is_ascii_hexdigit());
+    let item = name.rsplit_once(ITEM).filter(|(_, id)| is_hash(id) || is_day_name(name));
+    item.map_or(name, |(file, _)| file)
 }
 
 /// Stands before the origin of a source that is itself a summary, once for each summary between. So a summary
@@ -292,6 +317,22 @@ mod tests {
 
     fn document(id: &str, origin: &str) -> Value {
         json!({"type": "document", "ids": [id], "flow": "f", "selection": {"origins": [origin]}})
+    }
+
+    #[test]
+    fn the_days_of_a_list_have_names_that_lead_to_their_file() {
+        let day = "2026-03-01".parse::<Day>().ok();
+        for (name, shown, file) in [
+            (day_name("a/b.csv", day), "a/b.csv, 2026-03-01", "a/b.csv"),
+            (day_name("a/b.csv", None), "a/b.csv, undated", "a/b.csv"),
+            ("a#b.csv".to_owned(), "a#b.csv", "a#b.csv"),
+            ("a#2026-03-01.md".to_owned(), "a#2026-03-01.md", "a#2026-03-01.md"),
+        ] {
+            assert_eq!((shown_name(&name).as_str(), file_of_item(&name)), (shown, file));
+            assert_eq!(is_day_name(&name), shown.contains(", "));
+        }
+        let item = item_name("feed.xml", "x");
+        assert_eq!((file_of_item(&item), is_day_name(&item)), ("feed.xml", false));
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
+use crate::contract::versions::file_of_item;
 use crate::markup::document::TEXT_EXTENSIONS;
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
@@ -195,7 +196,7 @@ fn add_chunks(
 ) {
     let (uri, document_id) = (of.uri, of.id);
     let (kind, text) = (file.kind, file.text.as_str());
-    let name = uri.rsplit('/').next().unwrap_or(uri);
+    let name = file_of_item(uri.rsplit('/').next().unwrap_or(uri));
     let title = file.title.as_deref().unwrap_or(name);
     // The text of a page has its headings marked as Markdown marks them.
     let passages = match kind {

@@ -4,7 +4,7 @@
 //! import, it only appends, and the same file a second time adds nothing; what it names to be asked is
 //! the same each time.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
@@ -27,7 +27,7 @@ use crate::contract::publish::{said, together};
 use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, zoned};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::item_name;
+use crate::contract::versions::{day_name, file_of_item, is_day_name, item_name, shown_name};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::{Document, FEED_ITEM, is_known_by_title};
 use crate::upstream::dated;
@@ -70,6 +70,8 @@ pub(crate) struct Intake<'a> {
     sessions: Appender<'a>,
     chunks: Appender<'a>,
     order: i64,
+    /// The lists whose items have days, each with the names of its documents.
+    lists: BTreeMap<String, BTreeSet<String>>,
     /// Everything that was found, in order; events with the keys under which their ids are found at the end.
     subjects: Vec<(Subject, Option<RecordKey>)>,
     /// Messages of a chat that belong to no session, because they were edited away or hidden.
@@ -85,6 +87,7 @@ impl<'a> Intake<'a> {
             sessions: Appender::sessions(target),
             chunks: Appender::chunks(target),
             order: 0,
+            lists: BTreeMap::new(),
             subjects: Vec::new(),
             aside: 0,
         }
@@ -211,17 +214,59 @@ impl<'a> Intake<'a> {
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
-        let parts = match read::guarded(|| self.parts(file, &bytes)) {
-            Ok(mut parts) => {
+        let (parts, is_list) = match read::guarded(|| self.parts(file, &bytes)) {
+            Ok((mut parts, is_list)) => {
                 dated::set_heads(&mut parts, &file.name);
-                parts
+                (parts, is_list)
             }
             Err(why) => {
                 report.reject(&file.name, 1, why);
                 return Ok(());
             }
         };
-        self.parts_of_document(&file.name, &sha256(&bytes).hex(), &parts, report)
+        let has_days = is_list && parts.iter().any(|part| self.day_of(part).is_some());
+        // A list that is there as one document stays one.
+        if !has_days || self.standing(&file.name, None, report)?.is_some() {
+            return self.parts_of_document(&file.name, &sha256(&bytes).hex(), &parts, report);
+        }
+        self.days_of_list(&file.name, parts, report)
+    }
+
+    /// The items of a list, each on its own day: those of a day are a document, and so are those without one.
+    fn days_of_list(
+        &mut self,
+        file: &str,
+        parts: Vec<Document>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let mut days: BTreeMap<Option<Day>, Vec<Document>> = BTreeMap::new();
+        for part in parts {
+            days.entry(self.day_of(&part)).or_default().push(part);
+        }
+        let mut names = BTreeSet::new();
+        for (day, parts) in days {
+            let name = day_name(file, day);
+            // What a day says, so that a new row changes no other day.
+            let said: Vec<Value> = parts.iter().map(said_by_part).collect();
+            let checksum = sha256(json!(said).to_string()).hex();
+            self.parts_of_document(&name, &checksum, &parts, report)?;
+            names.insert(name);
+        }
+        self.lists.insert(file.to_owned(), names);
+        Ok(())
+    }
+
+    /// The days of the lists of this intake that are in their files no more.
+    pub(crate) fn days_gone(&mut self, report: &mut Report) -> Result<Vec<String>, ImportError> {
+        let mut gone = Vec::new();
+        for (file, names) in &self.lists {
+            let known = self.chunks.files(&partition_of(file), report)?;
+            let days = known.into_iter().map(|(name, _)| name);
+            gone.extend(days.filter(|name| {
+                is_day_name(name) && file_of_item(name) == file && !names.contains(name)
+            }));
+        }
+        Ok(gone)
     }
 
     /// The parts of a document whose content has this hash.
@@ -232,7 +277,8 @@ impl<'a> Intake<'a> {
         parts: &[Document],
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let (partition, uri) = self.standing(name, checksum, report)?;
+        let standing = self.standing(name, Some(checksum), report)?;
+        let (partition, uri) = standing.unwrap_or_else(|| (partition_of(name), name.to_owned()));
         let returned = self.chunks.returned(&partition, &uri, checksum, report)?;
         let id = document_id(&uri, checksum, returned);
         let project = self.settings.project.as_deref();
@@ -244,9 +290,9 @@ impl<'a> Intake<'a> {
             kind: SummaryKind::DocumentSummary,
             bus: Bus::ChunkBus,
             id,
-            name: title_as_name(parts).unwrap_or(name).to_owned(),
+            name: title_as_name(parts).map_or_else(|| shown_name(name), str::to_owned),
             group: Group::Document,
-            // A list begins with the first day of its items, as its summary says.
+            // A list that is one document begins with the first day of its items, as its summary says.
             day: parts.iter().filter_map(|one| self.day_of(one)).min(),
         };
         self.subjects.push((subject, None));
@@ -300,41 +346,45 @@ impl<'a> Intake<'a> {
         Moment::read(&date, self.target.zone).map(|moment| moment.day_in(self.target.zone))
     }
 
-    /// The partition and the name under which a document is there already, or those that it gets. `import
-    /// text` names a file by its path below the folder that it was given.
+    /// The partition and the name under which a document is there already. `import text` names a file by its path
+    /// below the folder that it was given.
     fn standing(
         &mut self,
         name: &str,
-        content: &str,
+        content: Option<&str>,
         report: &mut Report,
-    ) -> Result<(String, String), ImportError> {
+    ) -> Result<Option<(String, String)>, ImportError> {
         let own = (partition_of(name), name.to_owned());
         if self.chunks.holds(&own.0, name, None, report)? {
-            return Ok(own);
+            return Ok(Some(own));
         }
+        let Some(content) = content else { return Ok(None) };
         let below = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
         let file = name.rsplit('/').next().unwrap_or(name);
         for (folder, rest) in below.chain([(file, file)]) {
             let folder = folder.rsplit('/').next().unwrap_or(folder);
             let partition = partition_of_folder(folder);
             if self.chunks.holds(&partition, rest, Some(content), report)? {
-                return Ok((partition, rest.to_owned()));
+                return Ok(Some((partition, rest.to_owned())));
             }
         }
-        Ok(own)
+        Ok(None)
     }
 
-    /// The items of a list, or the whole of another file; why it cannot be read.
-    fn parts(&self, file: &NamedFile, bytes: &[u8]) -> Result<Vec<Document>, String> {
+    /// The items of a list, or the whole of another file, and whether it is a list of records; why it cannot be
+    /// read.
+    fn parts(&self, file: &NamedFile, bytes: &[u8]) -> Result<(Vec<Document>, bool), String> {
         // A list without items that say something is read as one text.
         let items = read::items(file.kind, &file.path, bytes)?.filter(|items| !items.is_empty());
         if let Some(items) = items {
-            return Ok(items);
+            // The documents of a project belong together.
+            let is_list = !(file.kind == FileKind::Json && read::holds_projects(bytes));
+            return Ok((items, is_list));
         }
         let whole = read::document(&self.settings.readers, file.kind, &file.path, bytes)?;
         match whole.text.trim() {
             "" => Err("no words".to_owned()),
-            _ => Ok(vec![whole]),
+            _ => Ok((vec![whole], false)),
         }
     }
 
@@ -591,6 +641,11 @@ impl<'a> Intake<'a> {
         }
         Ok(())
     }
+}
+
+/// Everything that a part says, and what is known of it.
+fn said_by_part(part: &Document) -> Value {
+    json!([part.title, part.text, part.date, part.labels, part.members, part.publish])
 }
 
 /// The name of a document that people know by its title.

@@ -22,6 +22,7 @@ use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Day;
+use crate::contract::versions::file_of_item;
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -744,7 +745,7 @@ pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<Str
                     Family::Chunks => &record["provenance"]["source_uri"],
                     _ => &record["source"]["source_uri"],
                 };
-                let file = file.as_str().unwrap_or_default();
+                let file = file_of_item(file.as_str().unwrap_or_default());
                 let before = file.strip_suffix(word);
                 if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
                     found.insert(file.to_owned());

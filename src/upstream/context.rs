@@ -23,7 +23,7 @@ use crate::contract::source::{
 };
 use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::{file_origin, origin_of_summary};
+use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
 use crate::markup::document::{extension_of, is_known_by_title};
 
@@ -388,6 +388,8 @@ fn of_chunk(record: &Value, zone: Tz) -> SourceContext {
     let metadata = record.get("metadata").and_then(Value::as_object);
     let context = metadata.map(|members| of_members(members, zone)).unwrap_or_default();
     let path = words(record, &["provenance.source_uri", "provenance.source_ref"]);
+    // An item of a file is found in that file.
+    let path = path.map(|path| file_of_item(&path).to_owned());
     let origin = Origin { path, ..context.origin };
     // What else a chunker notes is about the chunk and not about what it says.
     let origins = file_of_chunk(record).into_iter().collect();

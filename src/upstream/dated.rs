@@ -10,6 +10,7 @@ use crate::markup::document::Document;
 use crate::model::builtin::extract::written::{
     Order, author_of_text, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };
+use crate::model::builtin::text::words::fold;
 
 /// Gives each part of a document its day, and a text alone the author that its head names. `name` is the
 /// name of the file; a part of several has its day in its own words only.
@@ -41,12 +42,19 @@ pub(super) fn day_of(
 
 /// What a text says in places of its own: front matter, members, headers.
 fn said(date: Option<&str>, members: &Map<String, Value>, order: Option<Order>) -> Option<String> {
-    let labelled = members.iter().filter(|(name, _)| is_date_label(name));
+    let labelled = members.iter().filter(|(name, _)| is_date_label(name) || is_day(name));
     let labelled = labelled.filter_map(|(_, value)| value.as_str());
     date.into_iter().chain(labelled).find_map(|value| {
         let known = Moment::read(&Value::from(value), chrono_tz::UTC).map(|_| value.to_owned());
         known.or_else(|| day_of_value(value, order).map(|day| day.to_string()))
     })
+}
+
+/// Names of columns that hold days, folded. In the head of a text, `Day:` may be that of an event.
+const DAYS: [&str; 6] = ["day", "dia", "tag", "jour", "giorno", "dag"];
+
+fn is_day(name: &str) -> bool {
+    DAYS.contains(&fold(name.trim()).as_str())
 }
 
 /// The words that may hold dates.
@@ -129,6 +137,22 @@ mod tests {
         ] {
             assert_eq!(days(&[(name, text)]), [None], "{text}");
         }
+    }
+
+    #[test]
+    fn a_column_of_days_dates_its_rows() {
+        for name in ["day", "Day", "Día", "Tag", "fecha", "date"] {
+            let members = serde_json::json!({name: "2026-03-05", "amount": 40});
+            let members = members.as_object().unwrap().clone();
+            let mut rows = [Document { members, ..Document::default() }];
+            set_heads(&mut rows, "a.csv");
+            assert_eq!(rows[0].date.as_deref(), Some("2026-03-05"), "{name}");
+        }
+        let members = serde_json::json!({"day": "Monday", "days": "2026-03-05"});
+        let members = members.as_object().unwrap().clone();
+        let mut rows = [Document { members, ..Document::default() }];
+        set_heads(&mut rows, "a.csv");
+        assert_eq!(rows[0].date, None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::blocks::{Block, Kind};
+use super::words::fold;
 use super::{Part, Text};
 
 /// Columns of a table whose first row is taken for names without a column of numbers below it.
@@ -117,10 +118,34 @@ pub(crate) struct Record {
 const NAME_BYTES_MAX: usize = 40;
 /// A longer value is a text of its own.
 const VALUE_BYTES_MAX: usize = 120;
+/// Columns that rows beside each other share, where a first cell is empty; and those of a row that stands alone.
+const NAMES_SHARED_MIN: usize = 2;
+const MEMBERS_ALONE_MIN: usize = 3;
 /// Members that are told beside the title.
 const MEMBERS_TOLD: usize = 3;
-/// Names of columns that say what a row is about.
-const TITLES: [&str; 7] = ["title", "name", "subject", "item", "product", "task", "description"];
+/// Names of columns that say what a row is about, folded.
+const TITLES: [&str; 20] = [
+    "title",
+    "name",
+    "subject",
+    "item",
+    "product",
+    "task",
+    "description",
+    "what",
+    "titulo",
+    "nombre",
+    "articulo",
+    "concepto",
+    "tarea",
+    "titel",
+    "artikel",
+    "aufgabe",
+    "bezeichnung",
+    "titre",
+    "nom",
+    "titolo",
+];
 /// Names of columns that tell rows apart and say nothing to a reader.
 const IDS: [&str; 7] = ["id", "uuid", "guid", "key", "row", "no", "nr"];
 
@@ -154,17 +179,25 @@ fn members(source: &str) -> Option<Vec<MemberPlaces>> {
     (found.len() > 1).then_some(found)
 }
 
-/// Whether a part is a row of a file. The rows beside it have the same first column.
+/// Whether a part is a row of a file. The rows beside it have columns of the same names; a row alone has one that names
+/// what it is about.
 pub(crate) fn is_record(parts: &[Part<'_>], part: usize) -> bool {
-    let first = |at: usize| {
+    let names = |at: usize| {
         let source = parts.get(at)?.text;
         let all = members(source)?;
         let is_short = all.iter().all(|(_, value)| value.len() <= VALUE_BYTES_MAX);
-        is_short.then(|| &source[all[0].0.clone()])
+        is_short.then(|| all.into_iter().map(|(name, _)| &source[name]).collect::<Vec<_>>())
     };
-    let Some(own) = first(part) else { return false };
+    let Some(own) = names(part) else { return false };
+    let is_like = |other: Vec<&str>| {
+        let same = own.iter().filter(|name| other.contains(name)).count();
+        own[0] == other[0] || same >= NAMES_SHARED_MIN
+    };
     let beside = [part.checked_sub(1), Some(part + 1)];
-    beside.into_iter().flatten().any(|other| first(other) == Some(own))
+    let is_alone = parts.len() == 1
+        && own.len() >= MEMBERS_ALONE_MIN
+        && own.iter().any(|name| TITLES.contains(&fold(name).as_str()));
+    is_alone || beside.into_iter().flatten().filter_map(names).any(is_like)
 }
 
 /// The row that a sentence is; `None` where it is none, or where the row has no words.
@@ -175,7 +208,7 @@ pub(crate) fn record(text: &Text<'_>, sentence: usize) -> Option<Record> {
     if !is_whole || !is_record(&text.parts, place.part) {
         return None;
     }
-    let folded = |name: &Range<usize>| source[name.clone()].to_lowercase();
+    let folded = |name: &Range<usize>| fold(&source[name.clone()]);
     let is_id = |name: &Range<usize>| {
         let name = folded(name);
         IDS.contains(&name.as_str()) || name.ends_with(" id") || name.ends_with("_id")
@@ -282,6 +315,14 @@ mod tests {
             told(&rows),
             "Pumpe (Datum: 2026-01-03; Preis: 240). Schlauch (Datum: 2026-01-04; Preis: 35)."
         );
+        // A row with an empty first cell is like those beside it, and a row may stand alone.
+        let rows = ["day: 2026-01-03; item: Pump; price: 240.", "item: Hose; price: 35."];
+        assert_eq!(told(&rows), "Pump (day: 2026-01-03; price: 240). Hose (price: 35).");
+        assert_eq!(told(&rows[..1]), "Pump (day: 2026-01-03; price: 240).");
+        let spanish = "Fecha: 2026-01-03; Artículo: Bomba; Precio: 240.";
+        assert_eq!(told(&[spanish]), "Bomba (Fecha: 2026-01-03; Precio: 240).");
+        let minutes = ["Present: Ana; Absent: Bo; Day: 5 March 2026."];
+        assert_eq!(told(&minutes), minutes[0]);
         // Numbers alone have no title, and one sentence with a colon is no row.
         assert_eq!(told(&["a: 1; b: 2.", "a: 3; b: 4."]), "a: 1; b: 2. a: 3; b: 4.");
         let said = ["Ana said: yes; Bo said: no.", "They left."];
