@@ -28,7 +28,7 @@ use crate::control::question::{Answer, Question};
 use crate::export::session_fold::RECOVER;
 use crate::facts::recovery::RecoveryReport;
 use crate::home::{Home, HomeLock, OLD_LOGS, RECOVERING};
-use crate::log::{ReadError, Store};
+use crate::log::{Options, ReadError, Store};
 use crate::os::Disk;
 use crate::projections::exporters;
 use crate::projections::line_files::{ACKS, ACKS_FLOOR, QUARANTINE};
@@ -150,7 +150,7 @@ impl RecoverArgs {
         let lock = HomeLock::try_take(disk.as_ref(), &home, std::process::id());
         let lock = lock.map_err(|error| failed("lock the home", &error))?;
         let Some(lock) = lock else { return Err(held_by_another(context)) };
-        let found = look(context, &config, &home)?;
+        let found = look(context, &config, &home, self.dry_run)?;
         if matches!(found, StoreState::Sound) || self.dry_run {
             return say_only(context, &found);
         }
@@ -272,7 +272,12 @@ fn open(context: &Context, config: &Config, home: &Home) -> Result<Store, Failur
 }
 
 /// Checks every record, body, key and table.
-fn look(context: &Context, config: &Config, home: &Home) -> Result<StoreState, Failure> {
+fn look(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    only_looks: bool,
+) -> Result<StoreState, Failure> {
     let disk = &context.machine.disk;
     let path = home.store();
     match disk.stat(&path).map_err(|error| failed("look for the log", &error))? {
@@ -281,7 +286,7 @@ fn look(context: &Context, config: &Config, home: &Home) -> Result<StoreState, F
         Some(_) => {}
     }
     let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
-    let options = store_options(context, config, &path)?;
+    let options = Options { only_looks, ..store_options(context, config, &path)? };
     let opened = Store::open(Arc::clone(disk), &path, options, fresh, &mut |_| {});
     let store = match opened {
         Ok(store) => store,

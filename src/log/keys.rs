@@ -128,6 +128,19 @@ impl Keys {
         fresh: &FreshKeys,
         home: &HomeKey,
     ) -> Result<Keys, LogError> {
+        let keys = Keys::in_memory(disk, store, fresh, home)?;
+        let bytes = encode(keys.name, &keys.tree.read(), home.sealing());
+        keys.disk.replace(&keys.path, &bytes, MODE).map_err(LogError::io("write the keys"))?;
+        Ok(keys)
+    }
+
+    /// The same without a file.
+    pub(super) fn in_memory(
+        disk: Arc<dyn Disk>,
+        store: &Path,
+        fresh: &FreshKeys,
+        home: &HomeKey,
+    ) -> Result<Keys, LogError> {
         let (name, tree) = match fresh {
             FreshKeys::Of(secret) => {
                 let mut hasher = Hasher::new();
@@ -140,8 +153,6 @@ impl Keys {
             }
         };
         let path = Keys::beside(store, name);
-        let bytes = encode(name, &tree, home.sealing());
-        disk.replace(&path, &bytes, MODE).map_err(LogError::io("write the keys"))?;
         Ok(Keys { disk, path, name, tree: RwLock::new(tree), home: home.clone() })
     }
 
@@ -155,12 +166,14 @@ impl Keys {
         self.tree.read().destroyed(until)
     }
 
-    /// Reads the keys of a store that names them.
+    /// Reads the keys of a store that names them. Their file gets the form that the settings want, unless
+    /// somebody only looks.
     pub(super) fn read(
         disk: Arc<dyn Disk>,
         store: &Path,
         name: KeysName,
         home: &HomeKey,
+        only_looks: bool,
     ) -> Result<Keys, LogError> {
         let path = Keys::beside(store, name);
         let stored = disk.read_if_present(&path).map_err(LogError::io("read the keys"))?;
@@ -172,7 +185,7 @@ impl Keys {
         }
         let tree = RwLock::new(read.tree);
         let keys = Keys { disk, path, name, tree, home: home.clone() };
-        if read.is_sealed != home.sealing().is_some() {
+        if !only_looks && read.is_sealed != home.sealing().is_some() {
             keys.replace(&keys.tree.read())?;
         }
         Ok(keys)
@@ -534,6 +547,13 @@ mod tests {
         let plain = world.disk.read(&path).unwrap();
         let root = &plain[HEAD + 9..HEAD + NODE];
         let key = |seals| HomeKey::of(b"a word of a person", seals);
+        let looking = Options { home_key: key(true), ..Options::beside(&world.path) };
+        let looking = Options { only_looks: true, ..looking };
+        let disk = Arc::clone(&world.disk);
+        let store = Store::open(disk, &world.path, looking, [7; 16], &mut |_| {}).unwrap();
+        assert_eq!(store.reader().body(Seq(1)).unwrap().unwrap(), WORDS);
+        store.close().unwrap();
+        assert_eq!(world.disk.read(&path).unwrap(), plain);
         for _ in 0..2 {
             let store = open(key(true)).unwrap();
             assert_eq!(store.reader().body(Seq(1)).unwrap().unwrap(), WORDS);

@@ -121,6 +121,8 @@ pub struct Options {
     pub archive_dir: PathBuf,
     /// What the file of the keys is sealed with.
     pub home_key: HomeKey,
+    /// Somebody only looks: the keys and the format stay as they are.
+    pub only_looks: bool,
 }
 
 impl Options {
@@ -133,6 +135,7 @@ impl Options {
             quick_repair: true,
             archive_dir: path.with_file_name("archive"),
             home_key: HomeKey::default(),
+            only_looks: false,
         }
     }
 }

@@ -181,7 +181,13 @@ fn assemble(
     }
     drop(txn);
     let keys = Arc::new(match meta.keys {
-        Some(name) => Keys::read(Arc::clone(&disk), path, name, &options.home_key)?,
+        Some(name) => {
+            let (disk, home) = (Arc::clone(&disk), &options.home_key);
+            Keys::read(disk, path, name, home, options.only_looks)?
+        }
+        None if options.only_looks => {
+            Keys::in_memory(Arc::clone(&disk), path, fresh, &options.home_key)?
+        }
         None => add_keys(Arc::clone(&disk), path, &db, fresh, &options.home_key)?,
     });
     if keys.renew_after(head.0, fresh)? {
@@ -301,10 +307,11 @@ mod tests {
     #[test]
     fn a_store_of_format_1_gets_keys_and_names_the_release_that_gave_them() {
         let (disk, path): (Arc<dyn Disk>, _) = (Arc::new(SimDisk::new()), Path::new("/log.redb"));
-        let open = || {
-            let options = Options::beside(path);
+        let open_as = |only_looks| {
+            let options = Options { only_looks, ..Options::beside(path) };
             Store::open(Arc::clone(&disk), path, options, [7; 16], &mut |_| {})
         };
+        let open = || open_as(false);
         let stamp = |major: u32, release: Option<&str>| {
             let file = disk.open(path, Open::ReadWrite).unwrap();
             let db = open_engine(file, &Options::beside(path)).unwrap();
@@ -319,9 +326,15 @@ mod tests {
             drop(meta);
             txn.commit().unwrap();
         };
-        open().unwrap().close().unwrap();
+        let store = open().unwrap();
+        let keys = store.keys_file();
+        store.close().unwrap();
         stamp(1, Some("0.0.1"));
+        disk.remove_file(&keys).unwrap();
+        open_as(true).unwrap().close().unwrap();
+        assert!(disk.stat(&keys).unwrap().is_none(), "a look gave it keys");
         open().unwrap().close().unwrap();
+        assert!(disk.stat(&keys).unwrap().is_some());
         stamp(9, None);
         let Err(LogError::Newer { release, .. }) = open() else { panic!("it opens") };
         assert_eq!(release, env!("CARGO_PKG_VERSION"));
