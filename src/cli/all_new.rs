@@ -3,7 +3,7 @@
 //! Contract: memory holds a hash of each id, never a record. What was asked for is read from the
 //! queue. A message of a session is not asked for alone: its session is.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono_tz::Tz;
 use serde::Deserialize;
@@ -71,7 +71,7 @@ pub(super) fn all_new(
         Upstream::new(disk.clone(), &home.buses, index_of_home(disk, &home.upstream_index()));
     let mut known = asked(context, home)?;
     let mut in_sessions = HashSet::new();
-    let mut found = BTreeMap::new();
+    let (mut found, mut found_by) = (BTreeMap::new(), HashMap::new());
     let mut models: BTreeMap<String, Option<String>> = BTreeMap::new();
     // Sessions first: they say which events belong to them.
     for family in [Family::Sessions, Family::Chunks, Family::Events] {
@@ -84,6 +84,12 @@ pub(super) fn all_new(
             while let Some((at, line)) = lines.next_line().map_err(|error| broken(&error))? {
                 let Ok(record) = serde_json::from_slice::<Record>(line) else { continue };
                 in_sessions.extend(record.event_ids.iter().map(sha256));
+                if let Some(first) = record.source["version_of"].as_str() {
+                    // The first version may lie on another day, which was read or comes later.
+                    let first = mark(family.bus().as_str(), first);
+                    found_by.remove(&first).map(|request: String| found.remove(&request));
+                    known.insert(first);
+                }
                 // What is edited away or hidden is part of no summary, and no older version is.
                 let [own, first] = [record.event_id.as_deref(), record.first_id()];
                 let mut ids = own.into_iter().chain(first).map(sha256);
@@ -100,7 +106,8 @@ pub(super) fn all_new(
                 else {
                     continue;
                 };
-                if is_wanted && known.insert(mark(subject.bus.as_str(), &subject.id)) {
+                let asks = mark(subject.bus.as_str(), &subject.id);
+                if is_wanted && known.insert(asks) {
                     let flow = flow.unwrap_or(flow_of(&config.default_flow, subject.group));
                     let model = models
                         .entry(flow.to_owned())
@@ -113,6 +120,7 @@ pub(super) fn all_new(
                         "submit",
                         false,
                     )?;
+                    found_by.insert(asks, id.clone());
                     found.insert(id, line);
                 }
             }
@@ -128,7 +136,7 @@ impl Record {
     }
 }
 
-/// Whether an older version of an event lies at this line.
+/// Whether an older version of an event lies at this line. The partition is asked; versions may lie in others too.
 fn is_replaced(
     upstream: &Upstream,
     partition: &Partition,
@@ -194,4 +202,50 @@ fn unread(defect: &Defect) -> Failure {
     Failure::new(Exit::Input, "cannot read the upstream buses")
         .because(defect)
         .hint("`summarizer verify` names each error")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::ui::Ui;
+    use crate::contract::time::Timestamp;
+    use crate::import::Target;
+    use crate::import::fields::{Mapping, import_file};
+    use crate::os::Machine;
+    use crate::service::StopSignal;
+
+    #[test]
+    fn of_an_item_that_got_another_date_only_the_newest_version_is_asked_for() {
+        for days in [["11", "12"], ["12", "11"]] {
+            let dir = tempfile::tempdir().unwrap();
+            let config = Config::load(None, &BTreeMap::new(), 1).unwrap();
+            let home = Home::new(dir.path(), &config);
+            let context = Context {
+                ui: Ui { json: false, quiet: true },
+                home: dir.path().to_owned(),
+                home_given: true,
+                config_file: None,
+                machine: Machine::real(),
+                stop: StopSignal::default(),
+            };
+            let target = Target {
+                disk: &*context.machine.disk,
+                root: &home.buses,
+                zone: chrono_tz::UTC,
+                now: Timestamp(0),
+            };
+            std::fs::create_dir_all(home.queue.parent().unwrap()).unwrap();
+            let file = dir.path().join("feed.json");
+            for (day, text) in days.iter().zip(["It opens on Friday.", "It opens on Monday."]) {
+                let at = format!("2026-02-{day}T10:00:00Z");
+                let item = serde_json::json!({"id": "a", "date_published": at, "title": "Bridge",
+                    "content_text": text, "feed": "Town"});
+                std::fs::write(&file, item.to_string()).unwrap();
+                import_file(target, &Mapping::feed(), &file, &mut Default::default()).unwrap();
+            }
+            let found = all_new(&context, &config, &home, None, None).unwrap();
+            let line = found.values().next().unwrap();
+            assert!(found.len() == 1 && !line.contains(r#""ids":["a"]"#), "{days:?} {found:?}");
+        }
+    }
 }

@@ -605,6 +605,30 @@ mod tests {
     }
 
     #[test]
+    fn each_version_of_an_item_names_the_first_one_also_that_of_another_day() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, root) = (dir.path().join("feed.json"), dir.path().join("buses"));
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        for (day, text) in [("11", "It opens."), ("12", "It opens soon."), ("12", "It is open.")] {
+            let at = format!("2026-02-{day}T10:00:00Z");
+            let item =
+                json!({"id": "a", "date_published": at, "content_text": text, "feed": "Town"});
+            disk.replace(&file, item.to_string().as_bytes(), 0o640).unwrap();
+            let mut report = Report::default();
+            import_file(target, &Mapping::feed(), &file, &mut report).unwrap();
+            assert_eq!((report.added, report.ids_repeated), (1, 0), "{text}");
+        }
+        let later = disk.read(&root.join("eventbus/daily/2026-02-12.jsonl")).unwrap();
+        let later = later.split(|byte| *byte == b'\n').filter(|row| !row.is_empty());
+        let firsts = later.map(|row| {
+            let row: Value = serde_json::from_slice(row).unwrap();
+            row["source"]["version_of"].clone()
+        });
+        assert_eq!(firsts.collect::<Vec<_>>(), ["a", "a"]);
+    }
+
+    #[test]
     fn two_days_do_not_share_an_id_and_the_import_says_that_ids_repeat() {
         let dir = tempfile::tempdir().unwrap();
         let (file, root) = (dir.path().join("f.jsonl"), dir.path().join("buses"));

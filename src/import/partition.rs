@@ -489,7 +489,8 @@ impl Growing {
             let own = self.marked_id(&content, known.marks);
             // A mail never replaces another one: anybody can send one with the id of another.
             let first = if key.place == Place::Anywhere { content } else { first };
-            if own != first {
+            // A version of one of another day names that one.
+            if own != first && record.value["source"]["version_of"].is_null() {
                 record.value["source"]["version_of"] = first.into();
             }
             if own != record.id {

@@ -230,9 +230,9 @@ pub(super) enum Versions {
     Newest,
 }
 
-/// Puts the newest version in the place of each event, and leaves out those that then stand twice. All
-/// versions of an event are in one partition, the newest is the last there. Returns the ids that were
-/// asked for, by those that stand in their places.
+/// Puts the newest version of its partition in the place of each event, the last one there, and leaves out those that
+/// then stand twice. A version of another day, of an item of a feed that got another date, stands for itself. Returns
+/// the ids that were asked for, by those that stand in their places.
 fn newest(
     reader: &mut Reader<'_>,
     hits: &mut Vec<Hit>,
