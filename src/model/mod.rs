@@ -36,7 +36,7 @@ mod provider;
 mod providers;
 mod question_keeper;
 mod recorded;
-mod redact;
+pub(crate) mod redact;
 mod refusal;
 mod reply;
 mod secret;

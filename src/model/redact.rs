@@ -33,6 +33,11 @@ use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
 use crate::markup::prefix;
 
+/// Whether a word announces a telephone number, such as `tel`.
+pub(crate) fn announces_phone(word: &str) -> bool {
+    phones::announces(&word.to_lowercase())
+}
+
 /// Which kinds of text are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Redaction {

@@ -190,19 +190,11 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
     }
     let sentence = &text.sentences[at];
     let before = &text.parts[sentence.part].text[..sentence.start];
-    match box_before(before) {
+    let said = spoken(plain);
+    match box_before(before).or_else(|| box_at(plain)).or_else(|| box_at(said)) {
         Some(true) => return Some("an item that is done"),
         Some(false) => return Some("an item to do"),
         None => {}
-    }
-    let said = spoken(plain);
-    // `a[x]` within a sentence is no box.
-    if said.starts_with("[x]") || said.starts_with("[X]") || said.starts_with(['☑', '☒', '✅'])
-    {
-        return Some("an item that is done");
-    }
-    if said.starts_with("[ ]") || said.starts_with('☐') {
-        return Some("an item to do");
     }
     if is_courtesy(said) {
         return Some(COURTESY);
@@ -256,6 +248,18 @@ fn spoken(plain: &str) -> &str {
         }
     }
     said
+}
+
+/// Whether words begin with a box, and whether it is ticked. A sign of a tick ends them as well. In
+/// their midst `[x]` is something else: `The value of a[x] doubles.`
+fn box_at(words: &str) -> Option<bool> {
+    let words = words.trim();
+    let sign = |c: Option<char>| c.filter(|c| !c.is_ascii()).map(String::from);
+    let bracket = words.get(..3).filter(|head| head.starts_with('['));
+    let bracket = bracket.filter(|_| words[3..].is_empty() || words[3..].starts_with(' '));
+    let first = bracket.map(str::to_owned).or_else(|| sign(words.chars().next()));
+    let last = sign(words.trim_end_matches('.').chars().next_back());
+    first.into_iter().chain(last).find_map(|sign| box_before(&sign))
 }
 
 /// Whether a sentence is an item under a heading for tasks, without a verb that states something.
@@ -530,12 +534,26 @@ mod tests {
             ("- [ ] buy four bags of compost for the beds", "an item to do"),
             ("☐ buy four bags of compost for the beds.", "an item to do"),
             ("Ana: [ ] buy four bags of compost for the beds.", "an item to do"),
+            ("Ana: [x] four bags of compost were bought.", "an item that is done"),
+            ("The four bags of compost were bought ✅", "an item that is done"),
             ("## Actions\n\n- Peter: the quotes of the three firms.\n", "an item to do"),
             ("## Actions\n\n- four quotes of three firms for Peter.\n", "an item to do"),
         ] {
             let found = statements("s", nothing);
             let last = found.last().and_then(|one| one.why_not);
             assert_eq!(last, Some(why), "{nothing}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_box_within_a_sentence_makes_no_item_of_it() {
+        for fact in [
+            "The value of a[x] doubles each step.",
+            "a[x] doubles each step of the loop.",
+            "The form prints [ ] for each task that is open.",
+            "The page shows ☐ before each open task.",
+        ] {
+            assert_eq!(claims(fact), [fact], "{:?}", statements("s", fact));
         }
     }
 

@@ -4,262 +4,9 @@
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::text::lines::{closes_letter, greets, is_frame};
 use crate::model::builtin::text::stopwords::is_stop_word;
-use crate::model::builtin::text::words::spaced;
+use crate::model::builtin::text::words::{fold, spaced};
+use crate::model::redact::announces_phone;
 
-/// How requests begin.
-const ASKED: &[&str] = &[
-    "please",
-    "pls",
-    "kindly",
-    "could you",
-    "can you",
-    "would you",
-    "will you",
-    "we kindly",
-    "i kindly",
-    "we ask you",
-    "i ask you",
-    "i need you to",
-    "we need you to",
-    "let me know",
-    "let us know",
-    "make sure",
-    "remember to",
-    "don t forget",
-    "do not forget",
-    "be so kind",
-    "action required",
-    "todo",
-    "to do",
-    "rogamos",
-    "le rogamos",
-    "les rogamos",
-    "te ruego",
-    "le ruego",
-    "se ruega",
-    "solicitamos",
-    "le solicito",
-    "les solicito",
-    "le solicitamos",
-    "les solicitamos",
-    "te pido",
-    "le pido",
-    "les pido",
-    "le pedimos",
-    "les pedimos",
-    "podrias",
-    "podria usted",
-    "por favor",
-    "favor de",
-    "recuerda",
-    "recuerde",
-    "no olvides",
-    "no olvide",
-    "necesito que",
-    "necesitamos que",
-    "enviame",
-    "mandame",
-    "envianos",
-    "avisame",
-    "avisanos",
-    "bitte",
-    "wir bitten",
-    "ich bitte",
-    "konnten sie",
-    "konnen sie",
-    "konntest du",
-    "kannst du",
-    "veuillez",
-    "merci de",
-    "priere de",
-    "pourriez vous",
-    "pouvez vous",
-    "peux tu",
-    "si prega",
-    "vi preghiamo",
-    "la prego",
-    "potrebbe",
-    "potresti",
-    "por gentileza",
-    "poderia",
-    "solicito",
-    "nao esqueca",
-    "lembre se",
-];
-/// Words of a request wherever they stand.
-const POLITE: &[&str] =
-    &["please", "pls", "por favor", "bitte", "s il vous plait", "s il te plait", "per favore"];
-/// Words that announce a fact although they sound like a request.
-const ANNOUNCED: &[&str] = &["please note that", "please note", "nota", "bitte beachten sie dass"];
-/// Orders that are nouns as well: `Test results are good.`
-const NOUNS: &[&str] = &[
-    "order", "book", "test", "call", "review", "check", "print", "sign", "register", "buy",
-    "schedule", "update", "fix", "return", "upload", "share", "draft", "email", "contact",
-    "change", "hand", "copy", "pay", "read", "find", "reserve", "move", "finish", "clear", "clean",
-    "complete", "correct", "pick", "forward", "install", "replace", "finalize", "paga", "firma",
-    "compra", "entrega", "reserva", "completa", "sube", "pide", "envia", "revisa", "prepara",
-    "lleva", "avisa", "imprime", "corrige", "arregla", "borra", "manda", "trae", "llama", "pasa",
-    "ponga", "revise", "entregue", "firme",
-];
-/// Parts of the notices that firms put below every mail: each needs all words of its row.
-const NOTICES: &[&[&str]] = &[
-    &["confidential", "intended"],
-    &["confidential", "recipient"],
-    &["confidential", "addressee"],
-    &["received", "in error"],
-    &["confidencial", "destinatari"],
-    &["por error", "mensaje"],
-    &["por error", "correo"],
-    &["vertraulich", "empfanger"],
-    &["irrtumlich", "erhalten"],
-    &["confidentiel", "destinataire"],
-    &["par erreur", "message"],
-    &["riservat", "destinatari"],
-    &["per errore", "messaggio"],
-    &["por engano", "mensagem"],
-    &["proteccion de datos", "reglamento"],
-    &["consider the environment"],
-    &["all rights reserved"],
-    &["todos los derechos reservados"],
-    &["alle rechte vorbehalten"],
-    &["tous droits reserves"],
-    &["tutti i diritti riservati"],
-    &["todos os direitos reservados"],
-];
-/// How a note about the owner of a text begins.
-const OWNERS: &[&str] = &["(c) ", "© ", "copyright "];
-/// How a sentence begins that only announces or hands over something. `Attached is …` states nothing, but a
-/// verb, a number or a second part behind it does.
-const ANNOUNCES: &[&str] = &[
-    "just a quick note",
-    "just a short note",
-    "just a note",
-    "just a quick update",
-    "a quick note",
-    "a short note",
-    "quick note",
-    "i attach",
-    "i am attaching",
-    "i m attaching",
-    "i have attached",
-    "i ve attached",
-    "we attach",
-    "we have attached",
-    "attached is",
-    "attached are",
-    "attached please find",
-    "attached you will find",
-    "attached you ll find",
-    "please find attached",
-    "please find enclosed",
-    "enclosed is",
-    "enclosed are",
-    "enclosed please find",
-    "enclosed you will find",
-    "see attached",
-    "here is the",
-    "here is a",
-    "here is my",
-    "here is our",
-    "here are the",
-    "here are my",
-    "here are our",
-    "here are some",
-    "here s the",
-    "here s my",
-    "i am writing to you",
-    "i am writing about",
-    "i m writing about",
-    "i am forwarding",
-    "i forward",
-    "adjunto",
-    "te adjunto",
-    "le adjunto",
-    "les adjunto",
-    "os adjunto",
-    "adjuntamos",
-    "te adjuntamos",
-    "le adjuntamos",
-    "les adjuntamos",
-    "se adjunta",
-    "se adjuntan",
-    "te envio",
-    "le envio",
-    "les envio",
-    "le enviamos",
-    "les enviamos",
-    "te mando",
-    "le mando",
-    "les mando",
-    "te reenvio",
-    "le reenvio",
-    "les reenvio",
-    "aqui tienes",
-    "aqui tiene",
-    "aqui va",
-    "aqui van",
-    "solo una nota",
-    "una nota rapida",
-    "una nota breve",
-    "te escribo por",
-    "le escribo por",
-    "les escribo por",
-    "anbei",
-    "anbei finden sie",
-    "anbei findest du",
-    "anbei erhalten sie",
-    "anbei erhaltst du",
-    "anbei sende ich",
-    "anbei schicke ich",
-    "im anhang",
-    "im anhang finden sie",
-    "im anhang findest du",
-    "in der anlage",
-    "in der anlage finden sie",
-    "ich schicke ihnen",
-    "ich schicke dir",
-    "ich sende ihnen",
-    "ich sende dir",
-    "nur eine kurze notiz",
-    "nur eine kurze nachricht",
-    "eine kurze notiz",
-    "kurze notiz",
-    "ci joint",
-    "vous trouverez ci joint",
-    "tu trouveras ci joint",
-    "veuillez trouver ci joint",
-    "en piece jointe",
-    "je joins",
-    "je vous joins",
-    "je te joins",
-    "je vous envoie",
-    "je t envoie",
-    "je vous transmets",
-    "je te transmets",
-    "voici",
-    "juste un mot",
-    "juste un petit mot",
-    "un petit mot",
-    "juste une note",
-];
-/// Words that begin a part of a sentence which may state something.
-const PARTS: &[&str] = &["that", "which", "because", "que", "porque", "dass", "weil", "qui", "car"];
-/// Words beside a bare number that make it a telephone number.
-const PHONES: &[&str] = &[
-    "tel",
-    "telephone",
-    "phone",
-    "mobile",
-    "cell",
-    "fax",
-    "telefono",
-    "movil",
-    "celular",
-    "telefon",
-    "handy",
-    "mobil",
-    "portable",
-];
 /// Words before a telephone number.
 const REST_OF_CONTACT_MAX: usize = 2;
 /// Fewest digits of a telephone number.
@@ -410,21 +157,25 @@ fn is_contact(said: &str) -> bool {
     let is_mail = |word: &str| word.contains('@') && word.contains('.');
     let others = words.iter().filter(|word| !is_number(&word.as_str()) && !is_mail(word)).count();
     let has_sum = said.contains(['€', '$', '£', '%']);
-    // An amount has separators of thousands: `4,300,000 EUR` is no telephone number. A bare number may be that
-    // of an order.
-    let folded = spaced(said);
-    let is_marked = others == 0
-        || PHONES.iter().any(|word| has(&folded, word))
-        || words
-            .iter()
-            .any(|word| is_number(&word.as_str()) && !word.bytes().all(|b| b.is_ascii_digit()))
-        || words.iter().filter(|word| is_number(&word.as_str())).count() > 1;
-    let is_phone = is_marked
-        && numbers >= PHONE_DIGITS_MIN
+    // `Order 12345678 arrived.` says something of its number; `tel` only names it.
+    let says = words.iter().any(|word| {
+        !is_number(&word.as_str()) && !is_mail(word) && !announces_phone(word) && states(word)
+    });
+    // An amount has separators of thousands: `4,300,000 EUR` is no telephone number.
+    let is_phone = numbers >= PHONE_DIGITS_MIN
+        && !says
         && words.iter().any(|word| digits(word) >= 3 && is_number(&word.as_str()))
         && !words.iter().any(|word| word.contains(',') && is_number(&word.as_str()));
     let has_mail = words.iter().any(|word| is_mail(word));
     others <= REST_OF_CONTACT_MAX && !has_sum && (is_phone || has_mail) && !is_dated(&words)
+}
+
+/// Whether a word is none of those that only connect, and no name. A script without capitals does not
+/// show which words are names.
+fn states(word: &str) -> bool {
+    let folded = fold(word);
+    word.starts_with(|c: char| c.is_alphabetic() && !c.is_uppercase())
+        && (!is_stop_word(&folded) || lexicon().phrases.finite.contains(folded.as_str()))
 }
 
 /// `2026-03-05` and `05/03/2026` have eight digits too.
@@ -451,11 +202,7 @@ fn names_only(said: &str) -> bool {
     let names = words.iter().filter(is_high).count();
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     // A word in small letters that says something makes a sentence of it.
-    let says = words.iter().any(|word| {
-        let folded = crate::model::builtin::text::words::fold(word);
-        word.starts_with(char::is_lowercase)
-            && (!is_stop_word(&folded) || lexicon().phrases.finite.contains(folded.as_str()))
-    });
+    let says = words.iter().any(|word| word.starts_with(char::is_lowercase) && states(word));
     if says || names == 0 || !words.iter().any(|word| has_low(&word)) {
         return false;
     }
@@ -487,6 +234,9 @@ mod tests {
             ("If the pump leaks, call me please.", "a request"),
             ("Tel. +34 600 123 456.", "a telephone number or an address"),
             ("Phone: 555-010-2233", "a telephone number or an address"),
+            ("tel 600123456", "a telephone number or an address"),
+            ("Ana Ruiz 600123456.", "a telephone number or an address"),
+            ("móvil 600 123 456 o 600 123 457", "a telephone number or an address"),
             ("ana.ruiz@example.org.", "a telephone number or an address"),
             ("Ana Ruiz, Notaría Pérez, Calle Mayor 5, 28001 Madrid.", ONLY_NAMES),
             ("Dr. Ana María Ruiz García.", ONLY_NAMES),
@@ -521,6 +271,12 @@ mod tests {
             "The pump is new.",
             "Test results are good.",
             "Order 40-11872 arrived on Monday.",
+            "Order 12345678 arrived.",
+            "Invoice 20260305 paid.",
+            "Revenue reached 4300000.",
+            "La factura 20260305 está pagada.",
+            "Bestellung 12345678 angekommen.",
+            "订单 12345678 已到达。",
             "Book sales rose by four percent.",
             "Our new number is +34 600 123 456.",
             "Salary 32,000 EUR.",

@@ -94,6 +94,11 @@ const LABELS: [&str; 34] = [
     "appelez",
     "mobil",
 ];
+/// Whether a word, in lower case, announces a telephone number.
+pub(super) fn announces(word: &str) -> bool {
+    LABELS.contains(&word)
+}
+
 /// Words after which a long number is something else.
 const OTHER_NUMBERS: [&str; 5] = ["isbn", "issn", "ean", "doi", "version"];
 /// What follows an amount of money.
@@ -196,7 +201,7 @@ fn groups(text: &str, at: usize, until: usize, from: usize) -> (Vec<Group>, usiz
 fn numbers(text: &str, groups: &[Group], found: &mut Vec<Range<usize>>) {
     let Some((first, last)) = groups.first().zip(groups.last()) else { return };
     let words = words_before(text, first.start, LABEL_BYTES);
-    let labelled = words.iter().rev().take(4).any(|word| LABELS.contains(&word.as_str()));
+    let labelled = words.iter().rev().take(4).any(|word| announces(word));
     let other = words.iter().rev().take(3).any(|word| OTHER_NUMBERS.contains(&word.as_str()));
     if other || (part_of_a_name(text, first.start) && !labelled) {
         return;
