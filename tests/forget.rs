@@ -534,6 +534,31 @@ fn doctor_says_when_others_can_read_the_keys() {
 }
 
 #[test]
+fn a_feed_is_as_new_as_its_newest_entry() {
+    let world = World::new();
+    let feeds = || {
+        let files = every_file(&world.home.path("buses/feeds")).into_iter();
+        files.map(|(name, bytes)| (name, String::from_utf8(bytes).unwrap()))
+    };
+    // The first time is that of the feed, the others are those of its entries, newest first.
+    let times = |feed: &str| -> Vec<String> {
+        let parts = feed.split("<updated>").skip(1);
+        parts.map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+    };
+    let (name, before) = feeds().find(|(_, feed)| times(feed).len() > 2).unwrap();
+    let newest = before.split("<entry>").nth(1).unwrap();
+    let is_newest =
+        |item: &&Value| newest.contains(&format!("<title>{}<", item["title"].as_str().unwrap()));
+    let items = world.home.items();
+    let id = items.iter().find(is_newest).unwrap()["summary_id"].as_str().unwrap();
+    world.home.ok(&["forget", id]);
+    let (_, after) = feeds().find(|(other, _)| *other == name).unwrap();
+    let (before, after) = (times(&before), times(&after));
+    assert_eq!(after[1..], before[2..], "the newest entry is gone");
+    assert_eq!(after[0], after[1]);
+}
+
+#[test]
 fn a_dry_run_changes_nothing_and_an_unknown_name_is_an_error() {
     let world = World::new();
     let before = every_file(&world.home.path("buses"));

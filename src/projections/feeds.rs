@@ -71,7 +71,7 @@ impl Feeds {
 
 impl DayFold for Feeds {
     const LAYOUT: &'static str = "feeds.v2";
-    const REDUCER: u32 = 3;
+    const REDUCER: u32 = 4;
     const FOLDER: &'static str = FEEDS_DIR;
 
     fn index(home: &Home) -> PathBuf {
@@ -90,15 +90,18 @@ impl DayFold for Feeds {
         if let Event::SummaryProduced { summary, .. } = &committed.event {
             let entries = self.entries(rows, summary.day)?;
             entries.retain(|entry| entry.summary_id != summary.summary_id);
-            if entries.len() == ENTRIES_MAX {
-                entries.remove(0);
+            // What a person took back stands for no entry: it would push out one that is there.
+            if !log.body_is_dropped(committed.seq)? {
+                if entries.len() == ENTRIES_MAX {
+                    entries.remove(0);
+                }
+                entries.push(Entry {
+                    seq: committed.seq,
+                    at: committed.at.0,
+                    stream: summary.stream.as_str().to_owned(),
+                    summary_id: summary.summary_id.clone(),
+                });
             }
-            entries.push(Entry {
-                seq: committed.seq,
-                at: committed.at.0,
-                stream: summary.stream.as_str().to_owned(),
-                summary_id: summary.summary_id.clone(),
-            });
             self.changed.insert(summary.day);
         }
         self.versions.take(rows, log, committed)?;

@@ -253,7 +253,10 @@ impl DayIndex {
             let key = PartitionKey { stream: summary.stream, day: summary.day };
             self.items.insert((key, number(&summary.summary_id)), FORGOTTEN);
             let Some(day) = self.known(&key)? else { continue };
-            day.produced -= u64::from(day.forgotten.insert(summary.summary_id.clone()));
+            // The log of a recovery may name a summary twice, or one that no record made.
+            if day.forgotten.insert(summary.summary_id.clone()) {
+                day.produced = day.produced.saturating_sub(1);
+            }
             day.stamp.clone_from(stamp);
             day.loose = true;
             self.mark(key, 0);
