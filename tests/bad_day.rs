@@ -796,13 +796,17 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
 #[test]
 fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
     let home = lived_in();
+    let settings =
+        "[queue]\npartial_line_grace = \"1 ms\"\n[exports]\nfeed = true\nmetrics = true\n";
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
     home.expect(0, &["digest", "build"]);
-    let caches: Vec<_> = ["publisher", "version", "digest", "upstream"]
+    home.expect(0, &["export", "--repair"]);
+    let caches: Vec<_> = ["publisher", "version", "digest", "upstream", "feed", "metrics"]
         .map(|name| home.path(&format!("run/{name}-index.redb")))
         .into_iter()
         .filter(|path| path.exists())
         .collect();
-    assert!(caches.len() > 2, "{caches:?}");
+    assert_eq!(caches.len(), 6, "{caches:?}");
     let mut rng = support::Rng::new(11);
     let rounds = if support::deep() { 1000 } else { 12 };
     for round in 0..rounds {
