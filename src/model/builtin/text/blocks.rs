@@ -469,16 +469,32 @@ impl<'a> Splitter<'a> {
             })
     }
 
+    /// Whether an item that is no list is the name of who wrote the text: `— Anna`.
+    fn is_signed_by_dash(&self, at: usize) -> bool {
+        let block = &self.blocks[at];
+        let before = self.source[..block.text.start].rsplit('\n').next().unwrap_or_default();
+        let is_dash = matches!(before.trim(), "—" | "–");
+        let is_list = at.checked_sub(1).is_none_or(|above| self.blocks[above].kind == Kind::Item);
+        is_dash && !is_list && lines::is_name(self.source[block.text.clone()].trim_end_matches('.'))
+    }
+
     /// Parts the words from the closing of the letter and the name behind them.
     fn cut_sign_off(&mut self) {
         let frames =
             |block: &Block| matches!(block.kind, Kind::Signature | Kind::Quote | Kind::Link);
         let Some(at) = self.blocks.iter().rposition(|block| !frames(block)) else { return };
         let block = &self.blocks[at];
-        if block.kind != Kind::Paragraph || block.role != Role::None {
+        let said = &self.source[block.text.clone()];
+        if block.role != Role::None {
             return;
         }
-        let said = &self.source[block.text.clone()];
+        if block.kind == Kind::Item && self.is_signed_by_dash(at) {
+            self.blocks[at].kind = Kind::Signature;
+        }
+        let block = &self.blocks[at];
+        if block.kind != Kind::Paragraph {
+            return;
+        }
         let (is_letter, is_last) = (self.is_letter(), at > 1);
         let alone = || (is_letter && is_last && lines::is_name(said)).then_some(0);
         let Some(from) = lines::sign_off(said, is_letter).or_else(alone) else { return };
@@ -844,13 +860,17 @@ mod tests {
             ("Hi Tom, the shears are here. Thanks, Anna.", "the shears are here."),
             ("Lieber Tom,\n\ndie Leiter ist hier. — Anna", "die Leiter ist hier."),
             ("Hola Tomás, las llaves están aquí.\n\nAna", "las llaves están aquí."),
+            ("The shears are here.\n\n— Anna Berg", "The shears are here."),
             ("Hi Tom,\n\nthe shears are here.\n\nThanks, Anna.\n\n> old", "the shears are here."),
         ] {
             let found = kinds(letter);
             let said: Vec<&str> =
                 found.iter().filter(|one| one.0 == Kind::Paragraph).map(|one| one.1).collect();
             assert_eq!(said, [expected], "{found:?}");
+            assert!(found.iter().all(|one| one.0 != Kind::Item), "{found:?}");
         }
+        let list = kinds("Who comes:\n\n— Anna\n— Ben");
+        assert_eq!(list.iter().filter(|one| one.0 == Kind::Item).count(), 2, "{list:?}");
     }
 
     #[test]

@@ -549,8 +549,8 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
     let last = |end: usize| {
         let inner = said[..end].trim_end_matches(|c: char| STOPS.contains(&c) || c == ' ');
         let mut stops = inner.char_indices().rev().filter(|(at, c)| {
-            STOPS.contains(c) && inner[at + c.len_utf8()..].starts_with(char::is_whitespace)
-                || *c == '\n'
+            let is_apart = inner[at + c.len_utf8()..].starts_with(char::is_whitespace);
+            STOPS.contains(c) && is_apart && !ends_abbreviation(&inner[..*at]) || *c == '\n'
         });
         stops.next().map_or(0, |(at, c)| {
             let from = at + c.len_utf8();
@@ -578,6 +578,13 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
     }
     let is_open = !said.trim_end().ends_with(['.', '!', '?']);
     (is_letter && is_open).then_some(from)
+}
+
+/// Whether a stop behind these words belongs to the last of them: `K.`, `Dr.`
+fn ends_abbreviation(before: &str) -> bool {
+    let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
+    let is_initial = word.chars().count() == 1 && word.starts_with(char::is_uppercase);
+    is_initial || lexicon().abbreviations.contains(fold(word).as_str())
 }
 
 /// The greeting that stands before words on the same line: `Hi Tom, ` of `Hi Tom, the shears are here.`
@@ -750,6 +757,8 @@ mod tests {
                 "Un saludo, Ana de la Cruz.",
             ),
             ("It is late. Thanks. Anna", "Thanks. Anna"),
+            ("Wir nehmen es an. MfG, K. Weber", "MfG, K. Weber"),
+            ("It is late. Best, Dr. Anna Berg.", "Best, Dr. Anna Berg."),
             ("Bring the keys. — Anna", "— Anna"),
             ("Bring the keys!\n-- Anna", "-- Anna"),
             ("Merci, Anne", "Merci, Anne"),
