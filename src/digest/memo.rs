@@ -20,12 +20,14 @@ use super::answers::{answered_by_reply, open_in_talk, says_no_more};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::project::scalar;
-use super::said::{folded, is_question, name_before, sentences, without_rules, without_salutation};
+use super::said::{
+    folded, is_question, name_before, run_told, sentences, without_rules, without_salutation,
+};
 use super::tasks::{
     Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
     task_key,
 };
-use crate::contract::time::{Day, Timestamp, parse_instant};
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
@@ -213,22 +215,6 @@ struct Structured {
     status: Value,
 }
 
-impl Structured {
-    /// A pipeline run in words: what ran, how it ended, and the headline where it says more than a time.
-    fn run_told(&self, headline: &str) -> Option<String> {
-        let (what, status) = (self.what_ran.as_str()?, self.status.as_str()?);
-        let behind = headline.rsplit_once(": ").map_or(headline, |(_, value)| value);
-        let is_time = parse_instant(behind.trim_end_matches('.')).is_ok();
-        let headline = if is_time || headline.contains(what) { "" } else { headline };
-        let (what, status) = (one_line(what), one_line(status));
-        let told = match headline.starts_with(&format!("{status}: ")) {
-            true => format!("{what}: {headline}"),
-            false => format!("{what}: {status}. {headline}"),
-        };
-        (!what.is_empty() && !status.is_empty()).then(|| told.trim_end().to_owned())
-    }
-}
-
 /// One entry for each source: what several flows say of it together, in the place of the first.
 fn by_source(items: &[&MemoItem]) -> Vec<MemoItem> {
     let mut entries: Vec<MemoItem> = Vec::with_capacity(items.len());
@@ -374,7 +360,8 @@ pub(crate) fn words(
     let short = short.map(|form| spoken(&one_line(form), written, !tasks.is_empty()).0);
     let told = short.chain([whole.clone()]).map(|text| without_rules(&text));
     let mut told: Vec<String> = told.filter(|text| !text.is_empty()).collect();
-    if let Some(run) = structured.run_told(told.first().map_or("", String::as_str)) {
+    let headline = told.first().map_or("", String::as_str);
+    if let Some(run) = run_told(&structured.what_ran, &structured.status, headline) {
         told.insert(0, run);
     }
     // A row of a table is no name, and neither is a sentence or an item of a list. A chat has its own.

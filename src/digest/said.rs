@@ -3,7 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::markdown::{names_speaker, one_line};
+use crate::contract::time::parse_instant;
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::text::decisions::states_decision;
 use crate::model::builtin::text::lines;
@@ -81,6 +84,21 @@ pub(crate) fn without_rules(text: &str) -> String {
         true => text.split_whitespace().filter(|word| !is_rule(word)).collect::<Vec<_>>().join(" "),
         false => text.to_owned(),
     }
+}
+
+/// A pipeline run in words: what ran, how it ended, and the headline where it says more than a time. `None` for
+/// what is no run.
+pub(crate) fn run_told(what_ran: &Value, status: &Value, headline: &str) -> Option<String> {
+    let (what, status) = (what_ran.as_str()?, status.as_str()?);
+    let behind = headline.rsplit_once(": ").map_or(headline, |(_, value)| value);
+    let is_time = parse_instant(behind.trim_end_matches('.')).is_ok();
+    let headline = if is_time || headline.contains(what) { "" } else { headline };
+    let (what, status) = (one_line(what), one_line(status));
+    let told = match headline.starts_with(&format!("{status}: ")) {
+        true => format!("{what}: {headline}"),
+        false => format!("{what}: {status}. {headline}"),
+    };
+    (!what.is_empty() && !status.is_empty()).then(|| told.trim_end().to_owned())
 }
 
 /// The name that a text has before its sentences, whose words come back in them: `Piano note. The piano needs a

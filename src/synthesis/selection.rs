@@ -401,7 +401,11 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     for item in &group.items {
         let label = labels.label(item);
         let doubtful = item.is_doubtful.then_some("of a fraud or of an unknown sender");
-        let statements = claims::statements(&item.summary_id, &item.text);
+        // How a run ended is what there is to say of it.
+        let statements = match &item.run {
+            Some(told) => vec![Statement { text: plain(told), why_not: None }],
+            None => claims::statements(&item.summary_id, &item.text),
+        };
         let mut title = untold_title(item, &statements);
         for statement in statements {
             if let Some(why) = statement.why_not.or(doubtful) {
@@ -632,6 +636,7 @@ mod tests {
             is_replaced: false,
             is_doubtful: false,
             subject: Vec::new(),
+            run: None,
             meta: serde_json::Map::new(),
             tags: Vec::new(),
             origins: Vec::new(),
@@ -696,6 +701,18 @@ mod tests {
         let labels = Labels::of(std::slice::from_ref(&group));
         let claim = "- The roof of the hall was repaired in May. [@s1] [@s3]";
         assert_eq!(output(&group, &labels), format!("## Findings\n\n{claim}\n"));
+    }
+
+    #[test]
+    fn how_a_run_ended_is_a_claim() {
+        let of = |told: &str| BusSummary { run: Some(told.to_owned()), ..item(1, "night.json") };
+        for told in ["backup: success.", "backup: error: disk full on /mnt/b"] {
+            let items = vec![of(told)];
+            let group =
+                SelectionGroup { id: "g".to_owned(), title: "G".to_owned(), items, private: 0 };
+            let labels = Labels::of(std::slice::from_ref(&group));
+            assert_eq!(output(&group, &labels), format!("## Findings\n\n- {told} [@s1]\n"));
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::contract::source::TimePrecision;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::digest::memo::{self, OutputWords};
+use crate::digest::said::run_told;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusSummary {
@@ -37,6 +38,8 @@ pub struct BusSummary {
     pub is_doubtful: bool,
     /// The job and the employer of a job post. Empty until the item is looked up.
     pub subject: Vec<String>,
+    /// What ran and how it ended, for a pipeline run. Empty until the item is looked up.
+    pub run: Option<String>,
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
@@ -79,6 +82,7 @@ impl BusSummary {
             is_replaced: mark.is_some_and(VersionMark::is_replaced),
             is_doubtful: false,
             subject: Vec::new(),
+            run: None,
             meta,
             tags: words(&item.value["outputs"]["tags"]),
             origins: words(&item.value["selection"]["origins"]),
@@ -95,6 +99,9 @@ impl BusSummary {
         let subject = ["job_title", "company_name"].into_iter().filter_map(structured);
         let subject = subject.map(str::trim).filter(|name| is_name(name));
         self.subject = subject.map(str::to_owned).collect();
+        let member = |name: &str| &item.value["outputs"]["structured"][name];
+        let headline = self.text.lines().next().unwrap_or_default();
+        self.run = run_told(member("what_ran"), member("status"), headline);
         self
     }
 

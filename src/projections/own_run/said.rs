@@ -14,6 +14,7 @@ use crate::contract::ids::Seq;
 use crate::contract::privacy::without_file_names;
 use crate::contract::publish::said;
 use crate::contract::vocabulary::ErrorClass;
+use crate::digest::said::run_told;
 use crate::facts::attempt::SourcePlaces;
 use crate::log::{ReadError, Reader};
 use crate::markup::prefix;
@@ -83,7 +84,17 @@ struct Outputs {
     summary: Option<String>,
     summary_text: Option<String>,
     #[serde(default)]
+    structured: Structured,
+    #[serde(default)]
     evidence_refs: Vec<Ref>,
+}
+
+/// What a pipeline run was, and how it ended.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Structured {
+    what_ran: Value,
+    status: Value,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +132,10 @@ impl Item {
         };
         let forms = [&self.outputs.summary, &self.outputs.summary_text].into_iter().flatten();
         let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        match forms.map(words).find(|text| !text.is_empty()) {
+        let told = forms.map(words).find(|text| !text.is_empty());
+        let Structured { what_ran, status } = &self.outputs.structured;
+        let run = run_told(what_ran, status, told.as_deref().unwrap_or_default());
+        match run.or(told) {
             Some(text) => {
                 format!("{who}: {}", shortened_to(text.trim_end_matches('.'), TOLD_BYTES_MAX))
             }
@@ -166,6 +180,11 @@ mod tests {
             serde_json::from_value(item).unwrap()
         };
         assert_eq!(item(json!(null)).what(), "`diary.md` by f: The key opens the vault");
+        let run = json!({"meta": {"source_name": "night.json", "flow_id": "f"}, "outputs": {
+            "summary": "finished at: 2026-03-08T01:48:12Z",
+            "structured": {"what_ran": "backup", "status": "success"}}});
+        let run: Item = serde_json::from_value(run).unwrap();
+        assert_eq!(run.what(), "`night.json` by f: backup: success");
         let shown =
             [json!(null), json!(true), json!(false), json!("no")].map(|one| item(one).is_for_all());
         assert_eq!(shown, [true, true, false, false]);
