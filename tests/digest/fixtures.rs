@@ -351,7 +351,7 @@ fn verify_finds_a_change_of_any_field_of_any_file() {
             if entry_is_live(&root, &bag) {
                 registry_hashes(&root, &bag);
             }
-        } else {
+        } else if !path.ends_with("index.sha256") {
             sum(&root);
         }
         let (found, _) = broken(&root);
@@ -370,9 +370,6 @@ fn verify_finds_a_change_of_any_field_of_any_file() {
         let file = root.join(path);
         let Ok(value) = serde_json::from_slice::<Value>(bytes) else {
             for (place, _) in String::from_utf8_lossy(bytes).lines().enumerate() {
-                if path.ends_with("index.sha256") {
-                    continue;
-                }
                 let lines: Vec<String> = String::from_utf8_lossy(bytes)
                     .lines()
                     .enumerate()
