@@ -223,6 +223,21 @@ fn the_container_file_copies_what_cargo_needs_and_starts_a_home() {
     assert!(service.wait().unwrap().success(), "the service did not end in order: {last:?}");
 }
 
+/// docs/figures.md says how much a person types before the first summary. The program that counts it runs.
+#[test]
+fn the_first_summary_takes_one_command_and_took_six() {
+    if !has_python() {
+        return;
+    }
+    let typed = |steps: &[&str]| {
+        let mut command = Command::new("python3");
+        command.arg(root().join("tests/tools/first_minute.py")).args(steps);
+        run(command.arg("--program").arg(env!("CARGO_BIN_EXE_summarizer")))
+    };
+    assert!(typed(&[]).contains("1 command, 1 line;"));
+    assert!(typed(&["--steps", "2026-11-22"]).contains("6 commands, 6 lines;"));
+}
+
 /// Targets of `include_str!` in a file, relative to the repository.
 fn included(file: &Path) -> Vec<String> {
     let text = fs::read_to_string(file).unwrap();
