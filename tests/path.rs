@@ -1589,6 +1589,16 @@ fn the_summary_of_a_job_post_names_its_employer() {
           Vollzeit. Bewerbung bis 31. März.\n",
             "Werft Jansen",
         ),
+        (
+            "Lamp keeper (f/m/d)\n\nHarbour Lights Ltd, Whitby\n\nYour tasks: you keep six lamps burning. Requirements: no \
+          fear of heights.\nSalary: 31,000 pounds. Apply by 2 May.\n",
+            "Harbour Lights Ltd",
+        ),
+        (
+            "Weaver\n\nThe looms of Reed & Loom stand in an old mill. Requirements: two years of experience. We offer 2,400 euros \
+          a month.\nSend your CV to people@reedandloom.example.\n",
+            "Reed & Loom",
+        ),
     ];
     for (post, employer) in posts {
         std::fs::write(person.path("post.txt"), post).unwrap();

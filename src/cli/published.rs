@@ -541,7 +541,7 @@ pub(super) fn named(
     Ok(found)
 }
 
-/// The summaries that a person means by a word, as [`named`] finds them, with those of all mails, chats and feed
+/// The summaries that a person means by a word, as [`named`] finds them, with those of all mails, chats, pages and feed
 /// items of a file; or those of the documents of a title.
 pub(super) fn named_or_in_file(
     context: &Context,

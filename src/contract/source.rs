@@ -199,7 +199,7 @@ pub struct SourceContext {
     /// own sources. They are told to no flow.
     #[serde(skip)]
     pub(crate) places: DataPlaces,
-    /// Whether a person knows it by its title, though it lies in a file of a document: a mail without a date, or
+    /// Whether a person knows it by its title, though it lies in a file of a document: a mail without a date, a page, or
     /// an item of a feed. It is told to no flow.
     #[serde(skip)]
     pub(crate) is_known_by_title: bool,

@@ -35,6 +35,8 @@ struct Reader {
     in_code: bool,
     /// Where the words of the last headline end.
     headline: Option<usize>,
+    /// How far the text below the last headline may be indented without being part of an item.
+    inset: usize,
 }
 
 impl Reader {
@@ -80,7 +82,13 @@ impl Reader {
                 self.said(said.and_then(|(name, value)| said_by_line(name, value)));
             }
             None => {
-                self.headline = None;
+                let indent = line.len() - line.trim_start_matches(' ').len();
+                let line = &line[indent.min(self.inset)..];
+                // What stands below a task is a paragraph of its own, and no part of its words.
+                let is_item = ["- ", "+ "].iter().any(|mark| line.trim_start().starts_with(mark));
+                if self.headline.take().is_some() && !is_item && !trimmed.is_empty() {
+                    self.out.push('\n');
+                }
                 self.push(&plain(line));
             }
         }
@@ -147,6 +155,7 @@ impl Reader {
         }
         self.push(&format!("{mark}{words}"));
         self.headline = state.map(|_| self.out.len() - 1);
+        self.inset = level + 1;
         if state.is_none() {
             self.out.push('\n');
         }
@@ -227,6 +236,17 @@ mod tests {
         ] {
             assert_eq!(document(text).publish, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_indented_below_a_task_is_a_paragraph_of_its_own() {
+        let read = document(
+            "* Trip\n** TODO Book the flat\n   The flat is free in May.\n   - with a stove\n     and a bed\n** DONE Ask Rui\n\n   He is ill.\n",
+        );
+        assert_eq!(
+            read.text,
+            "# Trip\n\n- [ ] Book the flat\n\nThe flat is free in May.\n- with a stove\n  and a bed\n- [x] Ask Rui\n\nHe is ill.\n"
+        );
     }
 
     #[test]

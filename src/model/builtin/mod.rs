@@ -25,7 +25,7 @@ use super::{
 };
 use fill::excerpt::excerpt;
 use fill::filled::Filled;
-use fill::gather::{Gathered, gather};
+use fill::gather::{Gathered, gather, titles};
 use fill::hints::{Hints, Size};
 use fill::scene::Scene;
 use rank::select::QuotedRange;
@@ -124,6 +124,7 @@ fn read<T>(
     let text = Text::spoken(
         parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
         said,
+        &titles(call.inputs),
     );
     let percent = percent(call, hints);
     let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);

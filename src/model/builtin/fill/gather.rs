@@ -135,6 +135,12 @@ fn from_source<'c>(
     }
 }
 
+/// The inputs that name the text.
+pub(crate) fn titles(inputs: &Map<String, Value>) -> Vec<&str> {
+    let named = inputs.iter().filter(|(name, _)| members().headlines.has(name));
+    named.filter_map(|(_, value)| value.as_str()).filter(|title| is_line(title)).collect()
+}
+
 /// A title or subject, to be read as one.
 fn is_line(text: &str) -> bool {
     text.trim().len() <= 300 && !text.trim().contains('\n')

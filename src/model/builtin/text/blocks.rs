@@ -100,6 +100,40 @@ pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
     splitter.blocks
 }
 
+/// What ends a title that the text repeats.
+const STOPS: [char; 5] = ['.', '!', '?', '…', '。'];
+
+/// Makes a heading of the title of a text where the text begins with it: `Roof note. The roof leaks.` It stays where nothing
+/// else is said.
+pub(crate) fn set_title_apart(source: &str, blocks: &mut Vec<Block>, title: &str) {
+    let frames = |block: &Block| matches!(block.kind, Kind::Header | Kind::Signature | Kind::Link);
+    let Some(at) = blocks.iter().position(|block| !frames(block)) else { return };
+    let Range { start, end } = blocks[at].text;
+    let title = title.trim().trim_end_matches(STOPS);
+    let (said, length) = (&source[start..end], title.len());
+    let is_title = said.get(..length).is_some_and(|said| fold(said) == fold(title));
+    let is_plain = blocks[at].kind == Kind::Paragraph && blocks[at].role == Role::None;
+    if title.is_empty() || !is_title || !is_plain {
+        return;
+    }
+    let rest = &said[length..];
+    let more = rest.trim_start_matches(STOPS).trim_start();
+    let ends = rest.is_empty() || rest.starts_with(STOPS) || rest.starts_with('\n');
+    if !ends || more.is_empty() && !blocks[at + 1..].iter().any(|block| !frames(block)) {
+        return;
+    }
+    let mut heading = blocks[at].clone();
+    (heading.kind, heading.text) = (Kind::Heading(1), start..start + length);
+    blocks[at..].iter_mut().for_each(|block| block.section += 1);
+    heading.section += 1;
+    if more.is_empty() {
+        blocks[at] = heading;
+    } else {
+        blocks[at].text.start = end - more.len();
+        blocks.insert(at, heading);
+    }
+}
+
 /// The role a label stands for, when it is one of the usual words.
 pub(crate) fn role_of(label: &str) -> Role {
     let label = label.trim_matches(['#', '*', ' ']);
@@ -278,6 +312,13 @@ impl<'a> Splitter<'a> {
         if self.in_quote || trimmed.starts_with('>') {
             let marks = trimmed.len() - trimmed.trim_start_matches(['>', ' ']).len();
             return self.single(Kind::Quote, (text.start + marks).min(text.end)..text.end);
+        }
+        if lines::is_row_of_marks(trimmed) {
+            return self.close();
+        }
+        let below = self.next.filter(|_| self.open.is_none());
+        if let Some(level) = below.and_then(|below| lines::underlined_heading(line, below)) {
+            return self.heading(level, text);
         }
         if let Some((level, range)) = lines::marked_heading(line) {
             return self.heading(level, start + range.start..start + range.end);
@@ -776,6 +817,45 @@ mod tests {
 
     fn kinds(source: &str) -> Vec<(Kind, &str)> {
         split(0, source).into_iter().map(|block| (block.kind, &source[block.text])).collect()
+    }
+
+    #[test]
+    fn a_row_of_marks_underlines_or_separates_and_is_no_text() {
+        let source = "Meeting of the board\n====================\n\nThe board chose a roof.\n\nCosts\n-----\n\
+                      Tiles cost 3000 EUR.\n\n* * *\n\nThe work costs 900 EUR.\n---\nAna came late.\n";
+        let blocks = split(0, source);
+        let found: Vec<(Kind, &str)> =
+            blocks.iter().map(|one| (one.kind, &source[one.text.clone()])).collect();
+        let expected = [
+            (Kind::Heading(1), "Meeting of the board"),
+            (Kind::Paragraph, "The board chose a roof."),
+            (Kind::Heading(2), "Costs"),
+            (Kind::Paragraph, "Tiles cost 3000 EUR."),
+            (Kind::Paragraph, "The work costs 900 EUR."),
+            (Kind::Paragraph, "Ana came late."),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_title_that_the_text_repeats_is_a_heading() {
+        let apart = |title: &str, source: &str| {
+            let mut blocks = split(0, source);
+            set_title_apart(source, &mut blocks, title);
+            let kinds = blocks.iter().map(|one| (one.kind, source[one.text.clone()].to_owned()));
+            kinds.map(|(kind, text)| format!("{kind:?} {text}")).collect::<Vec<_>>().join("|")
+        };
+        let pump = "Heading(1) Pump is broken|Paragraph The pump leaks.";
+        assert_eq!(apart("Pump is broken", "Pump is broken\n\nThe pump leaks.\n"), pump);
+        assert_eq!(
+            apart("Pump is broken.", "PUMP is broken. The pump leaks."),
+            pump.replacen("Pump", "PUMP", 1)
+        );
+        // A sentence that only begins with the title, and a text that says no more.
+        let whole = "Paragraph Pump is broken since noon.";
+        assert_eq!(apart("Pump is broken", "Pump is broken since noon."), whole);
+        assert_eq!(apart("Pump is broken", "Pump is broken."), "Paragraph Pump is broken.");
+        assert_eq!(apart("", "The pump leaks."), "Paragraph The pump leaks.");
     }
 
     #[test]

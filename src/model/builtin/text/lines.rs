@@ -469,6 +469,26 @@ pub(crate) fn is_link(line: &str) -> bool {
         && !line.contains(char::is_whitespace)
 }
 
+/// Whether a line is a row of one mark: `=====`, `-----`, `* * *`. It underlines or separates, and says nothing.
+pub(crate) fn is_row_of_marks(line: &str) -> bool {
+    let mut marks = line.chars().filter(|mark| !mark.is_whitespace());
+    let Some(first) = marks.next().filter(|mark| "=-~^\"'`*+_#.:".contains(*mark)) else {
+        return false;
+    };
+    let (same, others): (Vec<char>, Vec<char>) = marks.partition(|mark| *mark == first);
+    same.len() > 1 && others.is_empty()
+}
+
+/// The level of a heading with a row of marks below it, as Markdown and reStructuredText have them.
+pub(crate) fn underlined_heading(line: &str, below: &str) -> Option<u8> {
+    let (text, below) = (line.trim(), below.trim());
+    let is_title = text.len() <= PLAIN_HEADING_BYTES_MAX
+        && text.contains(char::is_alphabetic)
+        && !text.ends_with(['.', '!', '?', ',', ';', ':', '…']);
+    let is_underline = is_row_of_marks(below) && !below.contains(char::is_whitespace);
+    (is_title && is_underline).then_some(if below.starts_with('=') { 1 } else { 2 })
+}
+
 /// Whether an unmarked line alone in its paragraph reads as a heading.
 pub(crate) fn plain_heading(line: &str) -> bool {
     let text = line.trim();

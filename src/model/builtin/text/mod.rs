@@ -63,11 +63,15 @@ pub struct Text<'a> {
 
 impl<'a> Text<'a> {
     pub fn new(parts: Vec<Part<'a>>) -> Self {
-        Text::spoken(parts, Vec::new())
+        Text::spoken(parts, Vec::new(), &[])
     }
 
-    /// A text whose parts are messages of a session.
-    pub(crate) fn spoken(parts: Vec<Part<'a>>, spoken_by: Vec<Option<SpokenBy>>) -> Self {
+    /// A text whose parts may be messages of a session, and what is known as its title.
+    pub(crate) fn spoken(
+        parts: Vec<Part<'a>>,
+        spoken_by: Vec<Option<SpokenBy>>,
+        titles: &[&str],
+    ) -> Self {
         let language = language_of(parts.iter().map(|part| part.text));
         let mut text = Text {
             parts: Vec::new(),
@@ -79,18 +83,20 @@ impl<'a> Text<'a> {
             language,
         };
         for (index, part) in parts.iter().enumerate() {
-            text.add_part(index, part.text, tables::is_record(&parts, index));
+            let titles = if index == 0 { titles } else { &[] };
+            text.add_part(index, part.text, tables::is_record(&parts, index), titles);
         }
         text.parts = parts;
         text
     }
 
-    fn add_part(&mut self, part: usize, source: &str, is_record: bool) {
+    fn add_part(&mut self, part: usize, source: &str, is_record: bool, titles: &[&str]) {
         let language = self.language;
         let casual = sentences::is_casual(source);
         let spoken_by = self.spoken_by.get(part).and_then(Option::as_ref);
         let role = spoken_by.map_or(Role::None, |by| by.role);
         let mut blocks = blocks::split_said(part, source, role);
+        titles.iter().for_each(|title| blocks::set_title_apart(source, &mut blocks, title));
         tables::name_columns(source, &mut blocks);
         for mut block in blocks {
             // What a program answers to another program is said by nobody.
