@@ -284,11 +284,7 @@ fn forget(
 }
 
 /// The file in the home that a name means, or none; a name that means several is refused.
-fn one_file(
-    context: &Context,
-    held: &HeldHome,
-    name: &str,
-) -> Result<BTreeSet<String>, Failure> {
+fn one_file(context: &Context, held: &HeldHome, name: &str) -> Result<BTreeSet<String>, Failure> {
     let named = files_named(held.import_target(context), name);
     let named = named.map_err(|error| not_taken_back(&error))?;
     if named.len() > 1 {

@@ -3,7 +3,7 @@
 //! Contract. The loop takes an order and gives a ticket. Who runs the loop carries the order out once the loop has
 //! ended, says what came of it, and runs the loop again. The answer waits for its asker.
 //!
-//! See docs/adr/0136-forgetting-while-the-service-runs.md.
+//! See docs/adr/0133-forgetting-while-the-service-runs.md.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -480,7 +480,7 @@ fn untold_title(item: &BusSummary, statements: &[Statement]) -> Option<String> {
         && title.contains(char::is_alphabetic)
         && !title.ends_with(['.', '?', '!', '…'])
         && !title.contains(": ")
-        && !(words == 1 && title.contains(['.', '/', '_']))
+        && (words > 1 || !title.contains(['.', '/', '_']))
         && !is_file_name(&title);
     let is_mail = item.meta.contains_key("mailbox");
     if !is_name

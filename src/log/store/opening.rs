@@ -190,7 +190,7 @@ fn assemble(
         }
         None => add_keys(Arc::clone(&disk), path, &db, fresh, &options.home_key)?,
     });
-    if keys.renew_after(head.0, fresh)? {
+    if !options.only_looks && keys.renew_after(head.0, fresh)? {
         let keys = keys.path().display().to_string();
         tracing::warn!(
             keys,
