@@ -388,7 +388,7 @@ impl Rig {
     pub fn commit(&mut self, mark: Option<Vec<u8>>, when: CheckpointWhen) -> Result<(), Stop> {
         let unheard = match when {
             CheckpointWhen::Due => self.world.unheard.saturating_sub(1),
-            CheckpointWhen::Changed => 0,
+            CheckpointWhen::Changed | CheckpointWhen::Always => 0,
         };
         self.finish_batches(unheard)?;
         self.commits += 1;
