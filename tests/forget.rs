@@ -643,6 +643,7 @@ fn a_forgetting_ends_and_a_new_text_of_the_same_name_is_taken_in() {
     // A forgetting that goes on removes keys that no log of the home has.
     let foreign = world.home.path("run/log-00ff.keys");
     std::fs::write(&foreign, "of another log").unwrap();
+    std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(0o600)).unwrap();
     let path = world.files.path().join("texts/notes/garden.md");
     std::fs::write(&path, "# Garden\n\nThe tomatoes were planted on 7 June and need much water.\n")
         .unwrap();

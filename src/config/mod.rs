@@ -16,9 +16,7 @@ use std::path::PathBuf;
 use chrono_tz::Tz;
 use serde::Serialize;
 
-use crate::contract::hash::Digest;
-#[cfg(feature = "cluster")]
-use crate::contract::hash::sha256;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs_hash;
 use crate::contract::places::{BadRule, DataPlace, DataRule};
 use crate::contract::privacy::PrivacyRules;
@@ -305,7 +303,6 @@ impl Config {
     }
 
     /// A hash of all rules that say what may happen to data.
-    #[cfg(feature = "cluster")]
     pub(crate) fn data_rules(&self) -> String {
         let written = |name: &str, rules: &[DataRule]| -> Vec<String> {
             rules.iter().map(|rule| format!("{name} {}", rule.written())).collect()

@@ -50,6 +50,10 @@ impl StopSignal {
     }
 
     /// Ends the loop for another host. It does not count as asked: the next who asks is the first.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        allow(dead_code, reason = "only hosts that share a log ask")
+    )]
     pub(crate) fn hand_over(&self) {
         self.flag.store(true, Ordering::Release);
     }
@@ -59,6 +63,10 @@ impl StopSignal {
     }
 
     /// Whether a person or a supervisor asked for the end.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        allow(dead_code, reason = "only hosts that share a log ask")
+    )]
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Acquire) > 0
     }

@@ -480,7 +480,6 @@ mod tests {
             ("Ana Ruiz, Notaría Pérez, Calle Mayor 5, 28001 Madrid.", ONLY_NAMES),
             ("Dr. Ana María Ruiz García.", ONLY_NAMES),
             ("Notaría Pérez & Asociados.", ONLY_NAMES),
-            ("Vale, de nada.", ONLY_NAMES),
             ("Perfecto, gracias.", COURTESY),
             ("Great, thanks.", COURTESY),
             ("Home > News > City", FRAME),

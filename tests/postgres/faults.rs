@@ -156,10 +156,10 @@ impl Team {
 
     /// Starts services again that an error of the storage ended.
     fn supervise(&mut self) {
-        for at in 0..3 {
+        for (at, name) in NAMES.iter().enumerate() {
             let Some(ended) = self.hosts[at].has_ended() else { continue };
             let told = self.hosts[at].told();
-            assert_eq!(ended.code(), Some(STORAGE), "host {} ended: {told}", NAMES[at]);
+            assert_eq!(ended.code(), Some(STORAGE), "host {name} ended: {told}");
             self.count("a service ended with a storage error");
             self.hosts[at].serve();
         }
@@ -167,11 +167,11 @@ impl Team {
 
     /// Keeps what can be read of the acks now, and checks that it continues what could be read before.
     fn look_at_acks(&mut self) {
-        for at in 0..3 {
+        for (at, name) in NAMES.iter().enumerate() {
             let mut now = self.hosts[at].home.read("run/ack.jsonl");
             now.truncate(now.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
             let shorter = now.len().min(self.seen[at].len());
-            assert!(now[..shorter] == self.seen[at][..shorter], "acks of {} changed", NAMES[at]);
+            assert!(now[..shorter] == self.seen[at][..shorter], "acks of {name} changed");
             if now.len() > self.seen[at].len() {
                 self.seen[at] = now;
             }

@@ -336,9 +336,6 @@ impl<'a> Splitter<'a> {
             self.close();
             return self.extend(Kind::Item, start + item..text.end);
         }
-        if lines::is_rule_of_signs(trimmed) {
-            return self.rule_of_signs();
-        }
         if declares_decision(line) {
             return self.running(line, text);
         }
@@ -482,22 +479,6 @@ impl<'a> Splitter<'a> {
     fn is_apart(&self, next: &str) -> bool {
         let at = self.source.len() - self.rest.len();
         next.trim().is_empty() || self.fields.contains_key(&at)
-    }
-
-    /// A line below a title makes a heading of it; any other one ends what stands above it.
-    fn rule_of_signs(&mut self) {
-        match self.open.take() {
-            Some(open)
-                if open.kind == Kind::Paragraph
-                    && lines::opens_as_heading(&self.source[open.text.clone()]) =>
-            {
-                self.heading(1, open.text);
-            }
-            open => {
-                self.open = open;
-                self.close();
-            }
-        }
     }
 
     /// Whether the text begins as a letter does.
@@ -925,7 +906,7 @@ mod tests {
             [
                 (Kind::Heading(1), "Garden notes"),
                 (Kind::Paragraph, "The hedge is cut."),
-                (Kind::Heading(1), "Tools"),
+                (Kind::Heading(2), "Tools"),
                 (Kind::Paragraph, "We keep them."),
                 (Kind::Paragraph, "End it."),
             ]

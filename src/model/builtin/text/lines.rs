@@ -532,21 +532,6 @@ fn is_courtesy(line: &str) -> bool {
     lexicon().mail.courtesy_starts.iter().any(|word| folded.starts_with(word.as_str()))
 }
 
-/// Whether a line is one sign again and again: what stands below a title or between two parts of a text.
-pub(crate) fn is_rule_of_signs(line: &str) -> bool {
-    const SIGNS_MIN: usize = 3;
-    let line = line.trim();
-    let sign = line.chars().next().filter(|sign| "=-~_*+^#\"'`:".contains(*sign));
-    line.len() >= SIGNS_MIN && sign.is_some_and(|sign| line.chars().all(|c| c == sign))
-}
-
-/// Whether a line above signs is a title: one phrase.
-pub(crate) fn opens_as_heading(line: &str) -> bool {
-    line.len() <= PLAIN_HEADING_BYTES_MAX
-        && !line.contains('\n')
-        && !line.ends_with(['.', ',', ';'])
-}
-
 /// Whether words are the name of somebody: a few with a capital.
 pub(crate) fn is_name(said: &str) -> bool {
     const WORDS_MAX: usize = 4;
