@@ -14,6 +14,7 @@ mod running;
 mod server;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -520,7 +521,6 @@ fn the_message_of_a_failed_attempt_quotes_no_word_of_the_answer() {
 
 #[test]
 fn doctor_says_when_others_can_read_the_keys() {
-    use std::os::unix::fs::PermissionsExt as _;
     let world = World::new();
     let run = world.home.path("run");
     let keys = every_file(&run).into_keys().find(|name| name.ends_with(".keys")).unwrap();
