@@ -205,6 +205,7 @@ fn unread(defect: &Defect) -> Failure {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
     use crate::cli::ui::Ui;

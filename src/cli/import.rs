@@ -354,6 +354,7 @@ fn show(context: &Context, report: &Report) -> Exit {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
     use crate::cli::ui::Ui;

@@ -64,6 +64,7 @@ pub(super) fn remove(disk: &dyn Disk, home: &Home, files: &BTreeSet<String>) -> 
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
     use crate::config::Config;

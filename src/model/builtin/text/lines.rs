@@ -550,6 +550,7 @@ pub(crate) fn is_name(said: &str) -> bool {
 /// begins with a greeting, a name that no stop follows is enough.
 pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
     const STOPS: [char; 6] = ['.', '!', '?', '…', '\n', ';'];
+    const SIGNED_BYTES_MAX: usize = 160;
     // Where the last sentence of so much of the text begins.
     let last = |end: usize| {
         let inner = said[..end].trim_end_matches(|c: char| STOPS.contains(&c) || c == ' ');
@@ -568,7 +569,9 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
     if from > 0 && signed.len() < end.len() && is_name(signed) {
         return Some(from);
     }
-    let places = end.char_indices().filter(|(_, c)| matches!(c, ',' | ' ' | '!'));
+    // A closing with a name is short, and a long sentence has too many places where one could begin.
+    let short = if end.len() <= SIGNED_BYTES_MAX { end } else { "" };
+    let places = short.char_indices().filter(|(_, c)| matches!(c, ',' | ' ' | '!'));
     let mut names =
         places.map(|(at, _)| (&end[..at], end[at + 1..].trim_start_matches([',', ' '])));
     if names.any(|(closing, name)| closes_letter(closing) && is_name(name)) {
