@@ -323,6 +323,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
     use crate::cli::ui::Ui;

@@ -92,6 +92,7 @@ impl Search<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use std::collections::BTreeMap;
 
