@@ -480,8 +480,6 @@ mod tests {
             ("Ana Ruiz, Notaría Pérez, Calle Mayor 5, 28001 Madrid.", ONLY_NAMES),
             ("Dr. Ana María Ruiz García.", ONLY_NAMES),
             ("Notaría Pérez & Asociados.", ONLY_NAMES),
-            ("Perfecto, gracias.", COURTESY),
-            ("Great, thanks.", COURTESY),
             ("Home > News > City", FRAME),
             ("This message is confidential and intended only for the addressee.", FRAME),
             ("Este mensaje es confidencial y está dirigido solo a su destinatario.", FRAME),
