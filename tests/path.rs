@@ -998,6 +998,26 @@ fn skipped_files_are_named_while_they_are_few() {
     assert!(!many.contains("photo.png"), "{many}");
 }
 
+#[test]
+fn a_task_that_is_done_stays_done_when_other_words_of_its_note_change() {
+    let person = Person::new();
+    let write = |last: &str| {
+        let note = format!(
+            "# Roof\n\nThe roof leaks since Monday.\n\n- [ ] Call the plumber before 20 March.\n\n{last}\n"
+        );
+        std::fs::write(person.path("roof.md"), note).unwrap();
+    };
+    write("The attic is dry.");
+    person.run(0, &home(&["add", "--init", "roof.md"]));
+    let tasks = person.json(0, &home(&["task", "list"]));
+    let id = tasks[0]["task_id"].as_str().unwrap();
+    person.run(0, &home(&["task", "done", id]));
+    write("The attic is damp now, too.");
+    person.run(0, &home(&["add", "roof.md"]));
+    let open = person.json(0, &home(&["task", "list"]));
+    assert!(open.is_empty(), "{open:?}");
+}
+
 /// A program that asks for JSON gets it also for a wrong command line, and a person gets the nearest name.
 #[test]
 fn a_mistake_on_the_command_line_is_told_as_it_was_asked() {

@@ -15,7 +15,8 @@ use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
 use super::prose::plain_line;
 use super::published::{
-    Published, VersionChoice, each_newest, named_or_in_file, one_named, open_bus, text, unread,
+    Published, VersionChoice, each_newest, is_part_of_name, named_or_in_file, one_named, open_bus,
+    text, unread,
 };
 use super::read::{unknown_name, was_forgotten};
 use super::settings::load_config;
@@ -38,11 +39,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Take texts back: destroy their summaries and everything else that was made of them
 ///
 /// The summaries, answers of models, quotes, digests and narratives of a source become unreadable for
-/// ever: their keys are destroyed. Texts that `add` or `import` copied into the home leave it too, and so
-/// do exports and runs in the home that name a forgotten summary. A
-/// summary that was made of a forgotten summary goes with it. This cannot be undone.
+/// ever: their keys are destroyed. Texts that `add` or `import` copied into the home leave it too. A
+/// summary that was made of a forgotten summary goes with it. This cannot be undone. With several names and
+/// options everything goes that one of them names.
 ///
-/// Your own files stay, and so do the files of other programs and backups that were made before. Ids,
+/// Exports and packs that hold a forgotten summary are listed. Your own files stay, and so do the files of other programs and backups that were made before. Ids,
 /// names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -79,7 +80,7 @@ struct ForgetReport {
     left_in: Vec<String>,
     /// Other sources with the same text.
     same_text_in: BTreeSet<String>,
-    /// Folders of exports and runs in the home, which go.
+    /// Folders of exports and runs in the home. A person may have files of their own in them, so they stay.
     copies: BTreeSet<PathBuf>,
     /// The names of the summaries.
     names: BTreeSet<String>,
@@ -160,7 +161,8 @@ impl ForgetArgs {
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
         for folder in report.copies.iter().take(LISTED) {
-            context.ui.out(format!("removed {}, which was made of them", folder.display()));
+            let told = "was made of them and still holds them: delete it when you need it no more";
+            context.ui.out(format!("{} {told}", folder.display()));
         }
         for file in report.left_in.iter().take(LISTED) {
             context.ui.out(format!(
@@ -396,10 +398,12 @@ fn meant(context: &Context, bus: &SummaryBus, name: &str) -> Result<Option<Publi
         return Ok(found.into_iter().find(|one| one.id() == name));
     }
     found.retain(|one| !is_of_summaries(one));
-    match found.len() {
-        1 => Ok(found.pop()),
-        _ => one_named(context, bus, name),
-    }
+    let one = match found.len() {
+        1 => found.pop(),
+        _ => one_named(context, bus, name)?,
+    };
+    // A part of a name finds a text to read. What is destroyed for ever must be named.
+    Ok(one.filter(|one| !is_part_of_name(name, one)))
 }
 
 fn is_of_summaries(one: &Published) -> bool {

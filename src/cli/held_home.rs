@@ -394,12 +394,6 @@ impl HeldHome {
             Failure::new(Exit::Storage, what).because(&error)
         })?;
         drop(alone);
-        for folder in self.copies_of(context, &|id| wanted.summaries.contains(id))?.folders {
-            disk.remove_dir_all(&folder).map_err(|error| {
-                Failure::new(Exit::Storage, format!("cannot remove {}", folder.display()))
-                    .because(&error)
-            })?;
-        }
         self.remove_remembered(&*disk).map_err(|error| {
             let what = "cannot remove caches and old logs from the folder run";
             Failure::new(Exit::Storage, what).because(&error)

@@ -12,7 +12,7 @@ use super::home_access::HomeAccess;
 use super::plain::plain_line;
 use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
-use super::read::{nearest_name, summary_lines};
+use super::read::{forgotten_in, nearest_name, summary_lines, was_forgotten};
 use super::registry::HomeNames;
 use super::since::since;
 use super::source_files::known_name;
@@ -526,7 +526,12 @@ pub(super) fn ask_by_name(
     if matches!(&answer, Err(failure) if failure.exit == Exit::Input) {
         match newest_named(context, word) {
             Ok(Some(id)) => answer = session.ask(context, &question(id)),
-            Ok(None) => {}
+            Ok(None) => {
+                if let Some(day) = forgotten_in(context, &mut session, word) {
+                    session.close()?;
+                    return Err(was_forgotten(word, &day));
+                }
+            }
             Err(several) => {
                 session.close()?;
                 return Err(several);

@@ -491,6 +491,8 @@ pub(super) fn each_newest_of(
 /// The rank of an id, and of the beginning of one.
 const ID: u8 = 0;
 const ID_BEGINS: u8 = 4;
+/// The rank of a part of a name.
+const PART: u8 = 6;
 
 /// How well a word names a summary; the best is 0.
 fn rank(word: &str, item: &Published) -> Option<u8> {
@@ -511,9 +513,16 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
         () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
         () if word.len() >= 8 && item.id().starts_with(&word) => Some(ID_BEGINS),
         () if item.title().to_lowercase() == word => Some(5),
-        () if word.len() >= 3 && name.contains(&word) => Some(6),
+        () if word.len() >= 3 && name.contains(&word) => Some(PART),
         () => None,
     }
+}
+
+/// Whether a word is only a part of the name of a summary. `chat` is the whole name of `chat, 2026-02-11`.
+pub(super) fn is_part_of_name(word: &str, item: &Published) -> bool {
+    let (name, said) = (item.name().to_lowercase(), word.to_lowercase());
+    let is_day_apart = name.strip_prefix(&said).is_some_and(|rest| rest.starts_with(", "));
+    rank(word, item) == Some(PART) && !is_day_apart
 }
 
 /// The summaries that a person means by a word: an id, the beginning of one, the name of a source or

@@ -281,9 +281,19 @@ pub(super) fn nothing_named(context: &Context, bus: &SummaryBus, word: &str) -> 
 /// The day on which a person took back what a word means, where the log can be asked.
 pub(super) fn forgotten_on(context: &Context, word: &str) -> Option<String> {
     let mut session = HomeAccess::open(context).ok()?;
+    let day = forgotten_in(context, &mut session, word);
+    session.close().ok()?;
+    day
+}
+
+/// The same, asked where the home is open.
+pub(super) fn forgotten_in(
+    context: &Context,
+    session: &mut HomeAccess,
+    word: &str,
+) -> Option<String> {
     let name = known_name(context, word);
     let answer = session.ask(context, &Question::ForgottenOn { name });
-    session.close().ok()?;
     answer.ok()?["forgotten_on"].as_str().map(str::to_owned)
 }
 

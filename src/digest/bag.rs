@@ -103,6 +103,13 @@ pub(crate) struct BagItem {
     pub source_ids: Vec<String>,
 }
 
+#[derive(Default, Deserialize)]
+struct ItemSelection {
+    /// What the sources are known by, where it is not their ids.
+    #[serde(default)]
+    origins: Vec<String>,
+}
+
 /// The members that are read from an item's line.
 #[derive(Deserialize)]
 struct ItemLine<'a> {
@@ -115,6 +122,8 @@ struct ItemLine<'a> {
     ts_abs_ms: i64,
     #[serde(default)]
     source_ids: Vec<String>,
+    #[serde(default)]
+    selection: ItemSelection,
     #[serde(default)]
     title: Option<String>,
     #[serde(borrow, default)]
@@ -131,7 +140,8 @@ impl BagItem {
     ) -> Result<BagItem, String> {
         let item: ItemLine<'_> = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let title = item.title.as_deref().unwrap_or_default();
-        let mut words = memo::words(title, &item.outputs, &tags, &item.meta, &item.source_ids);
+        let sources = (&*item.selection.origins, &*item.source_ids);
+        let mut words = memo::words(title, &item.outputs, &tags, &item.meta, sources);
         if TimePrecision::of_members(&item.meta) != TimePrecision::Unknown {
             let written = Timestamp(item.ts_abs_ms).day_in(chrono_tz::UTC);
             for task in &mut words.tasks {

@@ -629,10 +629,16 @@ fn item(
     facts(&body, fields, rules).map(Some).map_err(|error| ReadError::unexpected(seq, error))
 }
 
-/// The thread of an item: its conversation, else its sources.
-pub(super) fn thread_of(meta: &Map<String, Value>, source_ids: &[String]) -> u64 {
+/// The thread of an item: its conversation, else what its sources are known by, else their ids. A text that is
+/// changed gets other ids, and its tasks stay those that they were.
+pub(super) fn thread_of(
+    meta: &Map<String, Value>,
+    origins: &[String],
+    source_ids: &[String],
+) -> u64 {
     match meta.get("conversation_id").and_then(scalar) {
         Some(conversation) => tasks::key("conversation", &conversation),
+        None if !origins.is_empty() => tasks::key("sources", &origins.join("\n")),
         None => tasks::key("sources", &source_ids.join("\n")),
     }
 }
@@ -669,7 +675,7 @@ fn facts(
         .iter()
         .filter_map(|name| Some(format!("{name}\u{0}{}", scalar(meta.get(name)?)?)))
         .collect();
-    let thread = thread_of(meta, &line.source_ids);
+    let thread = thread_of(meta, &line.selection.origins, &line.source_ids);
     let flow = meta.get("flow_id").and_then(scalar).unwrap_or_default();
     let versions = line.keys();
     let source = match versions.work {

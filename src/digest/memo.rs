@@ -315,14 +315,14 @@ pub(crate) fn words(
     outputs: &OutputWords<'_>,
     tags: &[String],
     meta: &Map<String, Value>,
-    source_ids: &[String],
+    (origins, source_ids): (&[String], &[String]),
 ) -> Words {
     // Flows put arbitrary JSON here. Members of another form are ignored.
     let written = outputs.structured.map_or("null", RawValue::get);
     let structured = written;
     let members: TaskMembers = serde_json::from_str(structured).unwrap_or_default();
     let structured: Structured = serde_json::from_str(structured).unwrap_or_default();
-    let thread = thread_of(meta, source_ids);
+    let thread = thread_of(meta, origins, source_ids);
     let task = |found: FoundTask| {
         let id = task_key(thread, &found.text);
         MemoTask { id, text: found.text, due: found.due, closed: None }
@@ -1036,7 +1036,7 @@ mod tests {
         let meta = item["meta"].as_object().cloned().unwrap_or_default();
         let source_ids: Vec<String> = serde_json::from_value(item["source_ids"].clone())
             .unwrap_or_else(|_| vec![format!("evt_{number}")]);
-        let words = words(title, &outputs, &[], &meta, &source_ids);
+        let words = words(title, &outputs, &[], &meta, (&[], &source_ids));
         MemoItem {
             summary_id: format!("sum_{}", format!("{number:02x}").repeat(16)),
             stream: Stream::Sessions,

@@ -119,8 +119,31 @@ pub(crate) fn name_before(text: &str) -> Option<&str> {
     (is_name && fold(name).split(' ').any(comes_back)).then_some(name)
 }
 
+/// A question about something: `How are you?` asks for no answer that anybody waits for.
 pub(crate) fn is_question(sentence: &str) -> bool {
-    sentence.ends_with('?') && sentence.split_whitespace().count() >= 3
+    const SMALL_TALK: &[&str] = &[
+        "how are you",
+        "how are you doing",
+        "how are things",
+        "how is it going",
+        "how's it going",
+        "how do you do",
+        "que tal estas",
+        "que tal todo",
+        "que tal va todo",
+        "como estas",
+        "como esta usted",
+        "como va todo",
+        "wie geht es dir",
+        "wie geht es ihnen",
+        "wie geht's dir",
+        "comment allez-vous",
+        "comment vas-tu",
+        "comment ca va",
+    ];
+    sentence.ends_with('?')
+        && sentence.split_whitespace().count() >= 3
+        && !SMALL_TALK.contains(&folded(sentence).as_str())
 }
 
 /// How early a statement is told when not all fit: decisions first, then what has a day or an amount.
@@ -251,5 +274,7 @@ mod tests {
         assert!(states_decision("We decided to ship on Thursday."));
         assert!(!states_decision("Nothing was decided, no date was agreed on."));
         assert!(is_question("¿Conviene alquilar auto?") && !is_question("Really?"));
+        assert!(!is_question("How's it going?") && !is_question("¿Qué tal estás?"));
+        assert!(is_question("How are you going to pay?"));
     }
 }

@@ -15,7 +15,7 @@ use super::said;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
-use crate::model::builtin::text::sentences::is_day;
+use crate::model::builtin::text::sentences::{is_abbreviation, is_day};
 
 /// Most characters of a task.
 pub(crate) const TASK_CHARS: usize = 200;
@@ -165,10 +165,13 @@ fn marked(text: &str, is_talk: bool) -> Vec<FoundTask> {
         .collect()
 }
 
-/// The next line of a list may begin in lower case; a day such as `19. März` goes on.
+/// The next line of a list may begin in lower case; a day such as `19. März` and a title such as `Ms. Finch` go on.
 fn first_line(sentence: &str) -> &str {
     let mut ends = sentence.match_indices(". ");
-    let end = ends.find(|(at, _)| !is_day(&sentence[..*at], &sentence[at + 2..]));
+    let goes_on = |at: usize| {
+        is_day(&sentence[..at], &sentence[at + 2..]) || is_abbreviation(&sentence[..at])
+    };
+    let end = ends.find(|(at, _)| !goes_on(*at));
     end.map_or(sentence, |(at, _)| &sentence[..=at])
 }
 
@@ -432,6 +435,8 @@ mod tests {
             |found: Vec<FoundTask>| found.into_iter().map(|task| task.text).collect::<Vec<_>>();
         let found = members(json!({})).found(&Value::Null, text, &Map::new());
         assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
+        let titled = "TODO: Ms. Finch books the hall until 4 May.";
+        assert_eq!(texts(marked(titled, false)), [titled]);
         let looked = members(json!({"tasks": []})).found(&Value::Null, text, &Map::new());
         assert!(looked.is_empty(), "a flow that looked decides");
     }

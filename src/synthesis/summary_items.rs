@@ -93,7 +93,8 @@ impl BusSummary {
     fn with_outputs(mut self, item: &Item) -> BusSummary {
         let outputs = item.value["outputs"].to_string();
         let outputs = serde_json::from_str::<OutputWords<'_>>(&outputs).unwrap_or_default();
-        let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, &self.sources);
+        let sources = (&*self.origins, &*self.sources);
+        let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, sources);
         self.is_doubtful = words.is_doubtful;
         let structured = |name: &str| item.value["outputs"]["structured"][name].as_str();
         let subject = ["job_title", "company_name"].into_iter().filter_map(structured);

@@ -1,9 +1,9 @@
 //! What commands wrote into a home beside its own files, and what still holds forgotten summaries: exports, runs with
 //! their summary packs, and other files.
 //!
-//! Contract. A file counts when it names a summary by its id. The folder of an export or of a run goes as a whole,
-//! because the rest of it would not pass its own check. Everything else is only named. Links are not followed, and a
-//! folder that holds a log is a home or a backup and is not looked into.
+//! Contract. A file counts when it names a summary by its id. The folder of an export or of a run is named as a
+//! whole, because the rest of it would not pass its own check. Nothing is changed: a person may keep files in it.
+//! Links are not followed, and a folder that holds a log is a home or a backup and is not looked into.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -293,19 +293,22 @@ pub(crate) fn closes_letter(line: &str) -> bool {
 /// Whether a line is nothing but the greeting a letter opens with: `Dear Ms Okeke,`.
 pub(crate) fn greets(line: &str) -> bool {
     const WORDS_MAX: usize = 7;
+    let line = line.trim_start_matches('¡');
     if line.len() > 60 || line.split_whitespace().count() > WORDS_MAX {
         return false;
     }
     let open = line.ends_with([',', ':', '!']) || line.split_whitespace().count() <= 4;
-    if !open
-        || line.ends_with(['?', ';'])
-        || line.trim_end_matches(['.', '!', ',', ':']).contains(['.', '?'])
-    {
+    let said = line.trim_end_matches(['.', '!', ',', ':']);
+    // `Dear Mr. and Mrs. Ellery` is no sentence.
+    let mut stops = said.match_indices(['.', '?', '!']);
+    let ends = |(at, stop): (usize, &str)| stop != "." || !ends_abbreviation(&said[..at]);
+    if !open || line.ends_with(['?', ';']) || stops.any(ends) {
         return false;
     }
-    // `Madame, Monsieur,`: each part greets.
-    let said = fold(line.trim_end_matches(['.', '!', ',', ':']));
-    said.split(',').all(|part| begins_with_greeting(part.trim()))
+    // `Madame, Monsieur,`: each part greets, or is the name of who is greeted.
+    let mut parts = said.split(',').map(str::trim);
+    parts.next().is_some_and(|first| begins_with_greeting(&fold(first)))
+        && parts.all(|part| begins_with_greeting(&fold(part)) || is_name(part))
 }
 
 /// Whether a folded text begins with a greeting; `*` stands for any ending of its word.
@@ -469,8 +472,13 @@ pub(crate) fn is_link(line: &str) -> bool {
         && !line.contains(char::is_whitespace)
 }
 
-/// Whether a line is a row of one mark: `=====`, `-----`, `* * *`. It underlines or separates, and says nothing.
+/// Whether a line is a row of one mark: `=====`, `-----`, `* * *`, or the side of a box: `+-----+`. It underlines,
+/// separates or frames, and says nothing.
 pub(crate) fn is_row_of_marks(line: &str) -> bool {
+    let is_side = |mark: char| matches!(mark, '+' | '-' | '=');
+    if line.len() > 2 && line.starts_with('+') && line.ends_with('+') && line.chars().all(is_side) {
+        return true;
+    }
     let mut marks = line.chars().filter(|mark| !mark.is_whitespace());
     let Some(first) = marks.next().filter(|mark| "=-~^\"'`*+_#.:".contains(*mark)) else {
         return false;
@@ -600,7 +608,7 @@ pub(crate) fn greeting_before(line: &str) -> Option<usize> {
     let begins = |end: usize| {
         let (greeting, rest) = (line[..end].trim_start_matches('¡'), line[end..].trim_start());
         // `Hola, Tomás, las llaves …`: the name has a comma of its own.
-        let named = rest.split_once(',').filter(|(name, _)| is_name(name));
+        let named = rest.split_once([',', '!']).filter(|(name, _)| is_name(name));
         let named = named.map_or(0, |(name, _)| line.len() - end - rest.len() + name.len() + 1);
         (greets(greeting) && named < line.len() - end).then_some(end + named)
     };
@@ -791,11 +799,33 @@ mod tests {
     }
 
     #[test]
+    fn a_greeting_names_whom_it_greets() {
+        for line in [
+            "Dear Mr. and Mrs. Ellery,",
+            "¡Hola, Lucía!",
+            "Hi, Tom,",
+            "Dear Dr. Amari:",
+            "Hallo, Anna!",
+        ] {
+            assert!(greets(line), "{line}");
+        }
+        for line in ["Dear all. The pump leaks!", "Hi, the pump leaks!", "Hello? Anna!"] {
+            assert!(!greets(line), "{line}");
+        }
+        assert!(
+            is_row_of_marks("+------+")
+                && is_row_of_marks("+---+====+")
+                && !is_row_of_marks("+34 600")
+        );
+    }
+
+    #[test]
     fn a_greeting_before_words_ends_where_they_begin() {
         for (line, words) in [
             ("Hi Tom, the shears are here.", "the shears are here."),
             ("Hola, Tomás, las llaves están aquí.", "las llaves están aquí."),
             ("¡Hola a todos, la reunión es hoy!", "la reunión es hoy!"),
+            ("¡Hola, Lucía! El viaje fue largo.", "El viaje fue largo."),
             ("Liebe Anna, der Dachdecker kommt.", "der Dachdecker kommt."),
         ] {
             assert_eq!(greeting_before(line).map(|at| &line[at..]), Some(words), "{line}");

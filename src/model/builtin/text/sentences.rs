@@ -180,7 +180,8 @@ fn is_spread(before: &str, rest: &str) -> bool {
     letter && next.contains('.') && (1..=3).contains(&stopped.chars().count())
 }
 
-fn is_abbreviation(before: &str) -> bool {
+/// Whether a stop behind these words belongs to the last of them: `Ms.`, `e.g.`, `K.`
+pub(crate) fn is_abbreviation(before: &str) -> bool {
     let word = before
         .rsplit(|character: char| {
             character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')
