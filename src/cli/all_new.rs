@@ -208,12 +208,9 @@ fn unread(defect: &Defect) -> Failure {
 #[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
-    use crate::cli::ui::Ui;
     use crate::contract::time::Timestamp;
     use crate::import::Target;
     use crate::import::fields::{Mapping, import_file};
-    use crate::os::Machine;
-    use crate::service::StopSignal;
 
     #[test]
     fn of_an_item_that_got_another_date_only_the_newest_version_is_asked_for() {
@@ -221,14 +218,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let config = Config::load(None, &BTreeMap::new(), 1).unwrap();
             let home = Home::new(dir.path(), &config);
-            let context = Context {
-                ui: Ui { json: false, quiet: true },
-                home: dir.path().to_owned(),
-                home_given: true,
-                config_file: None,
-                machine: Machine::real(),
-                stop: StopSignal::default(),
-            };
+            let context = Context::of_test(dir.path());
             let target = Target {
                 disk: &*context.machine.disk,
                 root: &home.buses,

@@ -237,7 +237,7 @@ fn forget(
     // Names are those of the published summaries, so all of them are published first.
     exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
     let bus = open_bus(context).ok();
-    let (mut wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
+    let (wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
     let bar = context.ui.progress("looking", 100);
     let found = forget::look(held.engine.log(), &wanted, &mut |part| {
         bar.set_position((part * 100.0) as u64);
@@ -266,7 +266,6 @@ fn forget(
         let now = context.machine.clock.now();
         forget::forget(&mut held.engine, &wanted, &found, now)
             .map_err(|error| not_forgotten(&error))?;
-        wanted.summaries.extend(found.summaries.keys().cloned());
         records = held.make_anew(context, &wanted)?;
     }
     let copies = copies.folders;

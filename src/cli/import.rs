@@ -357,9 +357,6 @@ fn show(context: &Context, report: &Report) -> Exit {
 #[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
-    use crate::cli::ui::Ui;
-    use crate::os::Machine;
-    use crate::service::StopSignal;
 
     #[test]
     fn an_import_waits_for_other_imports_into_the_same_home() {
@@ -367,14 +364,7 @@ mod tests {
         let file = dir.path().join("f.jsonl");
         let row = r#"{"id": "1", "timestamp": "2026-02-11T10:00:00Z", "text": "The pump."}"#;
         std::fs::write(&file, row).unwrap();
-        let context = Context {
-            ui: Ui { json: false, quiet: true },
-            home: dir.path().to_owned(),
-            home_given: true,
-            config_file: None,
-            machine: Machine::real(),
-            stop: StopSignal::default(),
-        };
+        let context = Context::of_test(dir.path());
         let import =
             || ImportArgs { what: ImportKind::ChatExport { path: file.clone() } }.run(&context);
         assert_eq!(import().unwrap(), Exit::Done);

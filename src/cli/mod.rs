@@ -213,6 +213,21 @@ pub struct Context {
     pub(crate) stop: StopSignal,
 }
 
+#[cfg(test)]
+impl Context {
+    /// A quiet one for a home on this machine.
+    fn of_test(home: &std::path::Path) -> Context {
+        Context {
+            ui: Ui { json: false, quiet: true },
+            home: home.to_owned(),
+            home_given: true,
+            config_file: None,
+            machine: Machine::real(),
+            stop: StopSignal::default(),
+        }
+    }
+}
+
 /// Runs the program and says how it ended.
 pub fn run() -> ExitCode {
     if let Some(error) = jail::become_program(std::env::args_os()) {

@@ -326,8 +326,6 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
 mod tests {
     use super::*;
-    use crate::cli::ui::Ui;
-    use crate::os::Machine;
     use crate::service::StopSignal;
 
     /// A stop may come while many files are taken in. A file that was not read then is taken after the restart.
@@ -341,14 +339,8 @@ mod tests {
         let text = "[[watch]]\nfolder = \"notes\"\n";
         let config = Config::load(Some(text), &BTreeMap::new(), 1).unwrap();
         let home = Home::new(dir.path(), &config);
-        let context = |stop: &StopSignal| Context {
-            ui: Ui { json: false, quiet: true },
-            home: dir.path().to_owned(),
-            home_given: true,
-            config_file: None,
-            machine: Machine::real(),
-            stop: stop.clone(),
-        };
+        let context =
+            |stop: &StopSignal| Context { stop: stop.clone(), ..Context::of_test(dir.path()) };
         let look_twice = |stop: &StopSignal| {
             let context = context(stop);
             let mut watcher = Watcher::new(&context, &home);

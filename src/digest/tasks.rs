@@ -435,7 +435,7 @@ mod tests {
             |found: Vec<FoundTask>| found.into_iter().map(|task| task.text).collect::<Vec<_>>();
         let found = members(json!({})).found(&Value::Null, text, &Map::new());
         assert_eq!(texts(found), ["Jorge: order a second disk.", "TODO: label the cables."]);
-        let titled = "TODO: Ms. Finch books the hall until 4 May.";
+        let titled = "Action: Ms. Finch books the hall until 4 May.";
         assert_eq!(texts(marked(titled, false)), [titled]);
         let looked = members(json!({"tasks": []})).found(&Value::Null, text, &Map::new());
         assert!(looked.is_empty(), "a flow that looked decides");

@@ -249,14 +249,11 @@ impl<'a> Appender<'a> {
         content: Option<&str>,
         report: &mut Report,
     ) -> Result<bool, ImportError> {
-        match self.growing(partition, report) {
-            Ok(growing) => Ok(growing.files.get(file).is_some_and(|newest| {
-                content.is_none_or(|content| newest.content == IdKey::of(content))
-            })),
-            // The folder has no file of ours. The program that writes there gets the error.
-            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let is_it = |content: &str, newest: &NewestContent| newest.content == IdKey::of(content);
+        self.in_ours(partition, report, |growing| {
+            let newest = growing.files.get(file);
+            newest.is_some_and(|newest| content.is_none_or(|content| is_it(content, newest)))
+        })
     }
 
     /// Whether a partition of ours has a record with this id, or had one that a person took back.
@@ -266,11 +263,7 @@ impl<'a> Appender<'a> {
         id: &str,
         report: &mut Report,
     ) -> Result<bool, ImportError> {
-        match self.growing(partition, report) {
-            Ok(growing) => Ok(growing.known.contains_key(&IdKey::of(id))),
-            Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.in_ours(partition, report, |growing| growing.known.contains_key(&IdKey::of(id)))
     }
 
     /// Whether a person took the record with this id out of a partition of ours.
@@ -280,8 +273,19 @@ impl<'a> Appender<'a> {
         id: &str,
         report: &mut Report,
     ) -> Result<bool, ImportError> {
+        self.in_ours(partition, report, |growing| growing.gone.contains_key(id))
+    }
+
+    /// What a partition of ours says; of one that is not ours nothing is said here. The program that writes there
+    /// gets the error.
+    fn in_ours(
+        &mut self,
+        partition: &str,
+        report: &mut Report,
+        says: impl FnOnce(&Growing) -> bool,
+    ) -> Result<bool, ImportError> {
         match self.growing(partition, report) {
-            Ok(growing) => Ok(growing.gone.contains_key(id)),
+            Ok(growing) => Ok(says(growing)),
             Err(ImportError::Foreign { .. } | ImportError::Damaged { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -371,7 +371,6 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
         if entry.tag == codec::FORGOTTEN
             && let Event::Forgotten(fact) = entry.event()?
         {
-            wanted.summaries.extend(fact.summaries.into_iter().map(|one| one.summary_id));
             wanted.sources.extend(fact.sources);
             wanted.files.extend(fact.files);
             bodies.extend(fact.bodies);
