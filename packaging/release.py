@@ -31,9 +31,9 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 #: The first day that every archive format can hold.
 EPOCH = 315_532_800
-LICENCE_NAMES = re.compile(r"(LICEN[CS]ES?|COPYING|NOTICE|UNLICENSE)\b(?!.*\.(rs|c|h|py|js|json|toml|ya?ml|html)$)", re.I)
+LICENCE_NAMES = re.compile(r"(LICEN[CS]ES?|COPYING|NOTICES?|UNLICENSE)(?![a-z])(?!.*\.(rs|c|h|py|js|json|toml|ya?ml|html)$)", re.I)
 #: Folders of a package whose files are not compiled.
-NOT_COMPILED = re.compile(r"(\.|tests?|test[_-]|bench|example|fuzz|resources)", re.I)
+NOT_COMPILED = re.compile(r"(\.|tests?|bench|example|fuzz|resources)", re.I)
 SHELLS = {"bash": "summarizer.bash", "zsh": "_summarizer", "fish": "summarizer.fish"}
 
 

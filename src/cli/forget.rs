@@ -15,8 +15,8 @@ use super::held_home::HeldHome;
 use super::home_access::HomeAccess;
 use super::prose::plain_line;
 use super::published::{
-    Published, VersionChoice, each_newest, is_part_of_name, named_or_in_file, one_named, open_bus,
-    text, unread,
+    Published, VersionChoice, each_newest, is_no_name, named_or_in_file, one_named, open_bus, text,
+    unread,
 };
 use super::read::{unknown_name, was_forgotten};
 use super::settings::load_config;
@@ -150,6 +150,7 @@ impl ForgetArgs {
                 let texts = ui::count(report.records, "record");
                 context.ui.out(format!("would take {texts} of their texts out of the home"));
             }
+            report.show_what_stays(context);
             context
                 .ui
                 .talk(ui::dim("nothing was changed; without --dry-run they are gone for ever"));
@@ -160,15 +161,7 @@ impl ForgetArgs {
             let texts = ui::count(report.records, "record");
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
-        for folder in report.copies.iter().take(LISTED) {
-            let told = "was made of them and still holds them: delete it when you need it no more";
-            context.ui.out(format!("{} {told}", folder.display()));
-        }
-        for file in report.left_in.iter().take(LISTED) {
-            context.ui.out(format!(
-                "{file} still holds words or names of them; it is not ours to change"
-            ));
-        }
+        report.show_what_stays(context);
         let is_all_there = report.records == 0 && report.left_in.is_empty();
         if !self.words.is_empty() && is_all_there && !report.sources.is_empty() {
             context.ui.out("their texts stay where they are; name a source or its file to take its text out too");
@@ -176,6 +169,24 @@ impl ForgetArgs {
         context.ui.talk(ui::dim(
             "your own files are as they were, and backups from before still hold what was forgotten",
         ));
+    }
+}
+
+impl ForgetReport {
+    /// What still holds the words, and is for a person to remove.
+    fn show_what_stays(&self, context: &Context) {
+        let copies = self.copies.iter().map(|folder| {
+            let told = "was made of them and still holds them: delete it when you need it no more";
+            format!("{} {told}", folder.display())
+        });
+        let files = self.left_in.iter().map(|file| {
+            format!("{file} still holds words or names of them; it is not ours to change")
+        });
+        let all: Vec<String> = copies.chain(files).collect();
+        all.iter().take(LISTED).for_each(|told| context.ui.out(told));
+        if all.len() > LISTED {
+            context.ui.out(format!("and {} more; --json lists all", all.len() - LISTED));
+        }
     }
 }
 
@@ -257,8 +268,7 @@ fn forget(
     };
     let same_text_in = same_text_elsewhere(held.import_target(context), &back);
     let same_text_in = same_text_in.map_err(|error| not_taken_back(&error))?;
-    let is_gone = |id: &str| found.summaries.contains_key(id);
-    let copies = held.copies_of(context, &is_gone)?;
+    let copies = held.copies_of(context, &found)?;
     left_in.extend(copies.files.iter().map(|path| path.display().to_string()));
     // What would leave is counted; what left is known afterwards.
     let mut records = to_take;
@@ -266,7 +276,9 @@ fn forget(
         let now = context.machine.clock.now();
         forget::forget(&mut held.engine, &wanted, &found, now)
             .map_err(|error| not_forgotten(&error))?;
-        records = held.make_anew(context, &wanted)?;
+        // With what an earlier one left.
+        let all = forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))?;
+        records = held.make_anew(context, &all.unwrap_or_default())?;
     }
     let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
@@ -402,7 +414,7 @@ fn meant(context: &Context, bus: &SummaryBus, name: &str) -> Result<Option<Publi
         _ => one_named(context, bus, name)?,
     };
     // A part of a name finds a text to read. What is destroyed for ever must be named.
-    Ok(one.filter(|one| !is_part_of_name(name, one)))
+    Ok(one.filter(|one| !is_no_name(name, one)))
 }
 
 fn is_of_summaries(one: &Published) -> bool {

@@ -19,7 +19,7 @@ use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, pasted, ui};
 use crate::compaction::agent_runs::{AgentRunWriter, MakeNotes, NoteCommitter};
 use crate::compaction::files::SnapshotStore;
-use crate::config::{Config, nearest};
+use crate::config::{Config, HomeKeySource, nearest};
 use crate::contract::digest_bus::INDEX_DIR;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
@@ -42,7 +42,7 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
-use crate::upkeep::forget::{self, Wanted, names_summary};
+use crate::upkeep::forget::{self, Traces, Wanted};
 use crate::upkeep::run_watch::changed_files;
 use crate::upkeep::written_copies::{WrittenCopies, written_copies};
 use crate::upstream::{IndexStore, index_of_home};
@@ -380,11 +380,8 @@ impl HeldHome {
     /// Caches and old logs go first: they may hold words. Returns how many records of texts went.
     pub(crate) fn make_anew(&mut self, context: &Context, wanted: &Wanted) -> Result<u64, Failure> {
         let disk = Arc::clone(&context.machine.disk);
-        let back = TakenBack {
-            ids: wanted.sources.clone(),
-            files: wanted.files.clone(),
-            ..TakenBack::default()
-        };
+        // The fact names every record. A file of the same name may have come since.
+        let back = TakenBack { ids: wanted.sources.clone(), ..TakenBack::default() };
         let alone = importing(context, &self.home)?;
         let records = take_back(self.import_target(context), &back);
         let records = records.map_err(|error| not_taken_back(&error))?;
@@ -435,10 +432,10 @@ impl HeldHome {
     pub(crate) fn copies_of(
         &self,
         context: &Context,
-        is_one: &dyn Fn(&str) -> bool,
+        found: &Traces,
     ) -> Result<WrittenCopies, Failure> {
         let disk = &*context.machine.disk;
-        let copies = written_copies(disk, &self.home, &|text| names_summary(text, is_one));
+        let copies = written_copies(disk, &self.home, &|text| found.is_mentioned(text));
         copies.map_err(|error| {
             let what = format!("cannot look for copies in {}", self.home.root.display());
             Failure::new(Exit::Storage, what).because(&error)
@@ -453,10 +450,9 @@ impl HeldHome {
         let (run, own) = (self.home.run(), self.engine.store().keys_file());
         for name in disk.list(&run)? {
             let path = run.join(&name);
-            let is_keys = name.starts_with("log-") && name.ends_with(".keys");
             if name.starts_with(OLD_LOGS) || name == RECOVERING {
                 disk.remove_dir_all(&path)?;
-            } else if is_keys && path != own {
+            } else if rights::is_of_keys(&path) && path != own {
                 disk.remove_file(&path)?;
             }
         }
@@ -503,10 +499,15 @@ pub(crate) fn make_home(context: &Context, home: &Home) -> Result<(), Failure> {
 /// Lets the configured group read the folders of a home and append to its queue.
 pub(super) fn share(config: &Config, home: &Home) -> Result<(), Failure> {
     let Some(group) = &config.files_group else { return Ok(()) };
+    let own_key = match &config.home_key {
+        Some(HomeKeySource::File(path)) => Some(home.root.join(path)),
+        _ => None,
+    };
     let around = [Some(home.buses.as_path()), home.queue.parent()];
     let outside = around.into_iter().flatten().filter(|path| !path.starts_with(&home.root));
     for folder in std::iter::once(home.root.as_path()).chain(outside) {
-        rights::let_group_in(folder, group).map_err(|error| not_shared(group, &error))?;
+        let shared = rights::let_group_in(folder, group, own_key.as_deref());
+        shared.map_err(|error| not_shared(group, &error))?;
     }
     match rights::let_group_change(&home.queue, group) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -26,7 +26,7 @@ use crate::export::Committed;
 use crate::home::Home;
 use crate::import::collect::collect;
 use crate::log::Reader;
-use crate::os::{Disk, Open};
+use crate::os::Disk;
 use crate::service::{ShowPage, Watch};
 use crate::web::{self, Actions, Given, Login, Shown, Tally};
 
@@ -191,7 +191,8 @@ fn take_given(context: &Context, given: Given) -> Result<Value, Failure> {
     Ok(json!({"done": "asked", "requests": requests}))
 }
 
-/// Writes a text under its name, or under the next free one where another text has it.
+/// Writes a text under its name, or under the next free one where another text has it. The caller holds the lock of
+/// imports.
 fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBuf> {
     disk.create_dir_all(folder)?;
     let name = plain_name(&given.name);
@@ -202,17 +203,13 @@ fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBu
     for number in 1..SAME_NAME_MAX {
         let number = if number == 1 { String::new() } else { format!("-{number}") };
         let path = folder.join(format!("{stem}{number}{extension}"));
-        // Two pages may give a text of one name at the same time: the name is taken before the text is written.
-        match disk.open(&path, Open::CreateNew(0o640)) {
-            Ok(_) => {
-                let written = disk.replace(&path, &given.bytes, 0o640);
-                // The first error counts.
-                let _ = written.as_ref().inspect_err(|_| drop(disk.remove_file(&path)));
-                return written.map(|()| path);
+        match disk.read_if_present(&path)? {
+            Some(bytes) if bytes == given.bytes => return Ok(path),
+            Some(_) => {}
+            None => {
+                disk.replace(&path, &given.bytes, 0o640)?;
+                return Ok(path);
             }
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            Err(_) if disk.read(&path)? == given.bytes => return Ok(path),
-            Err(_) => {}
         }
     }
     Err(std::io::Error::other(format!("too many texts are named {name}")))
@@ -251,24 +248,6 @@ mod tests {
             assert_eq!(plain_name(name), plain, "{name:?}");
         }
         assert!(plain_name(&format!("{}.pdf", "é".repeat(500))).ends_with("é.pdf"));
-    }
-
-    #[test]
-    fn texts_that_come_at_the_same_time_under_one_name_are_all_kept() {
-        let dir = tempfile::tempdir().unwrap();
-        let give = |number: usize| {
-            let bytes = format!("text {number}").into_bytes();
-            let given = Given { name: "roof.md".to_owned(), bytes, project: None, flow: None };
-            keep(&HostDisk, dir.path(), &given).unwrap()
-        };
-        let paths: Vec<PathBuf> = std::thread::scope(|scope| {
-            let give = &give;
-            let all: Vec<_> = (0..16).map(|number| scope.spawn(move || give(number))).collect();
-            all.into_iter().map(|one| one.join().unwrap()).collect()
-        });
-        for (number, path) in paths.iter().enumerate() {
-            assert_eq!(std::fs::read_to_string(path).unwrap(), format!("text {number}"));
-        }
     }
 
     #[test]

@@ -518,11 +518,12 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
     }
 }
 
-/// Whether a word is only a part of the name of a summary. `chat` is the whole name of `chat, 2026-02-11`.
-pub(super) fn is_part_of_name(word: &str, item: &Published) -> bool {
+/// Whether a word is no whole name of a summary, but a part of one, or a heading in the text. `chat` is the whole name of
+/// `chat, 2026-02-11`.
+pub(super) fn is_no_name(word: &str, item: &Published) -> bool {
     let (name, said) = (item.name().to_lowercase(), word.to_lowercase());
     let is_day_apart = name.strip_prefix(&said).is_some_and(|rest| rest.starts_with(", "));
-    rank(word, item) == Some(PART) && !is_day_apart
+    rank(word, item).is_none_or(|rank| rank == PART) && !is_day_apart
 }
 
 /// The summaries that a person means by a word: an id, the beginning of one, the name of a source or

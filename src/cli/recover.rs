@@ -325,7 +325,7 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<StoreState,
         Err(error) => return Ok(StoreState::Damaged(described(&error))),
     };
     let mut found = StoreState::Sound;
-    for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS] {
+    for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS, forget::BEGUN, forget::DONE] {
         if let Err(error) = cursor(engine.log(), name) {
             found = StoreState::Damaged(format!("how far {name} are: {}", described(&error)));
         }

@@ -12,7 +12,7 @@ use super::prose::{Prose, plain, plain_line};
 use super::published::{
     AskedDays, Published, VersionChoice, each_newest_of, open_bus, private_mark, unread,
 };
-use super::read::{forgotten_on, is_same, show};
+use super::read::{forgotten_on, is_same, show, was_forgotten};
 use super::registry::{project_rules, selectors};
 use super::settings::load_config;
 use super::since::first_day;
@@ -117,7 +117,7 @@ impl SearchArgs {
                     let words = self.words.join(" ");
                     match forgotten_on(context, &words) {
                         Some(day) => {
-                            context.ui.talk(format!("{words} was forgotten on {day}, by request"))
+                            context.ui.talk(was_forgotten(&words, &day).in_short());
                         }
                         None => {
                             context.ui.talk(format!("no summary{project}{since} holds {words}"));

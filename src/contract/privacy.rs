@@ -26,9 +26,8 @@ pub(crate) fn without_file_names(message: &str) -> String {
         text.push_str(&rest[..at]);
         text.push_str(INSTEAD);
         let named = &rest[at..];
-        // A path may have blanks, and ends where the message says what is wrong with it.
-        let end = [": ", ", ", " ("].iter().filter_map(|mark| named.find(mark)).min();
-        rest = end.map_or("", |end| &named[end..]);
+        // A path may have blanks, commas and brackets, and ends where the message says what is wrong with it.
+        rest = named.find(": ").map_or("", |end| &named[end..]);
     }
     text + rest
 }
@@ -149,14 +148,9 @@ mod tests {
     fn a_message_names_no_file_of_the_bus_other() {
         for (message, shown) in [
             ("other/diary/my visit.md: it is empty", "a file of the bus other: it is empty"),
-            (
-                "cannot read other/a.pdf (too large)",
-                "cannot read a file of the bus other (too large)",
-            ),
-            (
-                "other:a.md#3, other:b.md: gone",
-                "a file of the bus other, a file of the bus other: gone",
-            ),
+            ("cannot read other/a.pdf (too large)", "cannot read a file of the bus other"),
+            ("other/Anna (divorce), 2.md: it is empty", "a file of the bus other: it is empty"),
+            ("other:a.md#3, other:b.md: gone", "a file of the bus other: gone"),
             ("other/a.md", "a file of the bus other"),
             ("chunks/other/a.jsonl: line 3", "chunks/other/a.jsonl: line 3"),
             ("the bus other: it is empty", "the bus other: it is empty"),

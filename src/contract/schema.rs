@@ -150,12 +150,18 @@ fn unquoted(error: &ValidationError<'_>) -> Violation {
     let message = match error.kind() {
         // These name members, which an answer invents.
         ValidationErrorKind::AdditionalProperties { .. }
-        | ValidationErrorKind::UnevaluatedProperties { .. } => {
+        | ValidationErrorKind::UnevaluatedProperties { .. }
+        | ValidationErrorKind::PropertyNames { .. } => {
             "it has members that the schema does not know".to_owned()
         }
         _ => shorten(&error.masked().to_string()),
     };
-    Violation { pointer: error.instance_path().to_string(), message }
+    // Where a schema lets an answer name members itself, the place is told by the rule.
+    let rule = error.schema_path().to_string();
+    let free = ["additionalProperties", "patternProperties", "unevaluatedProperties"];
+    let is_free = rule.split('/').any(|part| free.contains(&part));
+    let pointer = if is_free { rule } else { error.instance_path().to_string() };
+    Violation { pointer, message }
 }
 
 /// Every violation of a compiled schema, sorted by place.

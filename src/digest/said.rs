@@ -160,7 +160,7 @@ pub(crate) fn without_salutation<'t, 's>(sentences: &'s [&'t str]) -> &'s [&'t s
     let mut kept = sentences;
     if let [first, rest @ ..] = kept
         && !rest.is_empty()
-        && lines::greets(first.trim_start_matches('¡'))
+        && lines::greets(first)
     {
         kept = rest;
     }

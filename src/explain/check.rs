@@ -16,6 +16,7 @@ use super::{Around, Published};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::contract::ids::Seq;
 use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
@@ -271,24 +272,28 @@ fn files(chain: &mut Chain, around: &Around, upstream: &Upstream, story: &Story)
     let (mut manifests, mut grown, mut wrong_manifests) = (0_usize, 0_usize, Vec::new());
     let (mut wrong_data, mut left, mut lost) = (Vec::new(), 0_usize, 0_usize);
     for input in inputs {
-        if let Some(records) = forgotten_in(around, upstream, story, input) {
-            (left, lost) = (left + 1, lost + records);
-            continue;
-        }
+        let before = (wrong_manifests.len(), wrong_data.len(), grown);
         if let Some(path) = &input.manifest_path {
             manifests += 1;
-            let before = wrong_manifests.len();
             compare(&mut wrong_manifests, upstream, path, input.manifest_sha256, None);
             // A later import appends to the file and writes its manifest again. What was read stands at the
             // beginning of the file, and its hash is compared below.
-            if wrong_manifests.len() > before && has_grown(upstream, input) {
-                wrong_manifests.truncate(before);
+            if wrong_manifests.len() > before.0 && has_grown(upstream, input) {
+                wrong_manifests.truncate(before.0);
                 grown += 1;
             }
         }
         // Of a manifested file only the manifest's bytes were read, of a plain one all.
         let bytes = input.data_bytes.filter(|_| input.manifest_path.is_some());
         compare(&mut wrong_data, upstream, &input.path, input.data_sha256, bytes);
+        if (wrong_manifests.len(), wrong_data.len()) != (before.0, before.1)
+            && let Some(records) = forgotten_in(around, upstream, story, input)
+        {
+            wrong_manifests.truncate(before.0);
+            wrong_data.truncate(before.1);
+            (left, lost) = (left + 1, lost + records);
+            (manifests, grown) = (manifests - 1, before.2);
+        }
     }
     if manifests > 0 {
         let what = match grown {
@@ -323,7 +328,7 @@ fn forgotten_in(
     input: &UpstreamInput,
 ) -> Option<usize> {
     let asked = last_asked(&around.log).ok()?;
-    if asked < story.produced_at.seq {
+    if asked != Seq::ZERO && asked < story.produced_at.seq {
         return None;
     }
     let manifest = upstream.root().join(input.manifest_path.as_ref()?);

@@ -733,7 +733,7 @@ impl OpenSession {
                 warning_id: format!("warn_{}", index + 1),
                 kind: kind.clone(),
                 stage: stage.as_str().to_owned(),
-                message: without_file_names(&counted(group)),
+                message: counted(group),
                 recorded_at: group.at.to_string(),
             })
             .collect();
@@ -770,7 +770,7 @@ impl OpenSession {
                     class: *class,
                     subtype: Some(subtype.clone()),
                     stage: stage.as_str().to_owned(),
-                    message: without_file_names(&counted(group)),
+                    message: counted(group),
                     evidence: evidence_of(group.details.as_ref(), group.request_id.as_deref()),
                     details: Some(details),
                     remediation_hint: hint(*class, subtype).to_owned(),
@@ -893,7 +893,7 @@ impl Group {
 /// says which of them are private, so they are counted.
 fn listed(inputs: impl Iterator<Item = RunInput>) -> Vec<RunInput> {
     let (others, mut listed): (Vec<RunInput>, Vec<RunInput>) =
-        inputs.partition(|input| family_of(&input.path) == artifact_family(Bus::Other));
+        inputs.partition(|input| input.artifact_family == artifact_family(Bus::Other));
     for resolution in [Resolution::Present, Resolution::Missing, Resolution::Substituted] {
         let of_these = || others.iter().filter(|input| input.resolution == resolution);
         let Some(first) = of_these().next() else { continue };
@@ -908,9 +908,9 @@ fn listed(inputs: impl Iterator<Item = RunInput>) -> Vec<RunInput> {
 }
 
 fn counted(group: &Group) -> String {
-    let (count, message) = (group.count, &group.message);
+    let (count, message) = (group.count, without_file_names(&group.message));
     match (count, count - group.alike) {
-        (1, _) => message.clone(),
+        (1, _) => message,
         (count, 0) => format!("{message} ({count} times)"),
         (_, others) => format!("{message} ({others} others of this kind)"),
     }

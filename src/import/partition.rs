@@ -821,7 +821,8 @@ pub(crate) fn same_text_elsewhere(
         if !goes && text_of(record).is_some_and(|text| gone.contains(&text)) {
             let file = record["source"]["source_uri"].as_str();
             let file = file.or(record["provenance"]["source_uri"].as_str());
-            files.extend(file.map(str::to_owned));
+            // A list has one document for each day, and one name.
+            files.extend(file.map(|file| file_of_item(file).to_owned()));
         }
     })?;
     Ok(files)

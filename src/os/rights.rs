@@ -1,7 +1,7 @@
 //! Rights to read what this process makes: files, sockets and memory.
 //!
 //! Contract: by default only the owner can read and write. A group can be let in by name: then it reads all
-//! files of a home, appends to the queue and uses the socket. The rules hold for everything that is made
+//! files of a home but keys, appends to the queue and uses the socket. The rules hold for everything that is made
 //! afterwards; `let_group_in` brings an existing tree up to them.
 #![allow(clippy::disallowed_methods, reason = "this room touches the machine")]
 
@@ -53,8 +53,8 @@ fn is_of(meta: &fs::Metadata, gid: u32) -> bool {
 }
 
 /// Gives a tree to a group. Folders pass the group on to what is made in them, so one walk is enough as
-/// long as the root keeps it.
-pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
+/// long as the root keeps it. The key of the home may lie there too, and stays as it is.
+pub(crate) fn let_group_in(root: &Path, group: &str, own_key: Option<&Path>) -> io::Result<()> {
     const SHARED_FOLDER: u32 = 0o2750;
     let gid = number_of(group)?;
     let meta = fs::symlink_metadata(root)?;
@@ -65,7 +65,7 @@ pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
-            if path.ends_with(OF_PROVIDERS) {
+            if path.ends_with(OF_PROVIDERS) || own_key == Some(&path) {
                 continue;
             }
             let meta = fs::symlink_metadata(&path)?;
@@ -91,8 +91,9 @@ pub(crate) fn let_group_in(root: &Path, group: &str) -> io::Result<()> {
 }
 
 /// Whether a file holds the keys of a log, which stay with their owner.
-fn is_of_keys(path: &Path) -> bool {
-    path.extension().is_some_and(|end| end == "keys")
+pub(crate) fn is_of_keys(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("log-") && name.ends_with(".keys")
 }
 
 /// What is wrong with the rights of a file that only this user may read; `None` when nothing is.
@@ -160,10 +161,13 @@ mod tests {
         let of_providers = dir.path().join("summarizer.env");
         fs::write(&of_providers, "KEY=value").unwrap();
         fs::set_permissions(&of_providers, Permissions::from_mode(0o600)).unwrap();
+        let own_key = dir.path().join("home.key");
+        fs::write(&own_key, "a secret of the home").unwrap();
+        fs::set_permissions(&own_key, Permissions::from_mode(0o600)).unwrap();
         let own = Group::from_gid(nix::unistd::Gid::current()).unwrap().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", run.join("link")).unwrap();
         let before = fs::metadata("/etc/passwd").unwrap().mode();
-        let_group_in(dir.path(), &own.name).unwrap();
+        let_group_in(dir.path(), &own.name, Some(&own_key)).unwrap();
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(dir.path()), 0o2750);
         assert_eq!(mode(&run), 0o2750);
@@ -177,6 +181,7 @@ mod tests {
         assert_eq!(not_only_ours(&run.join("link")).unwrap(), Some("is no regular file"));
         assert_eq!(fs::metadata("/etc/passwd").unwrap().mode(), before, "a link was followed");
         assert_eq!(mode(&of_providers), 0o600, "the group can read the keys of providers");
-        assert!(let_group_in(dir.path(), "no-such-group-here").is_err());
+        assert_eq!(mode(&own_key), 0o600, "the group can read the key of the home");
+        assert!(let_group_in(dir.path(), "no-such-group-here", None).is_err());
     }
 }

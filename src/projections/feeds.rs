@@ -91,7 +91,7 @@ impl DayFold for Feeds {
             let entries = self.entries(rows, summary.day)?;
             entries.retain(|entry| entry.summary_id != summary.summary_id);
             // What a person took back stands for no entry: it would push out one that is there.
-            if !log.body_is_dropped(committed.seq)? {
+            if !log.is_forgotten(committed.seq) {
                 if entries.len() == ENTRIES_MAX {
                     entries.remove(0);
                 }

@@ -20,7 +20,8 @@ const IDLE_DRAINING: Duration = Duration::from_millis(50);
 
 impl ServiceLoop {
     pub(super) fn run(mut self) -> Result<(SessionCounts, Engine), ServiceError> {
-        // Who gave an order in the last turn hears what became of it.
+        // Who gave an order in the last turn hears what became of it, and has the ticket of a forgetting before it
+        // hears that the service makes room.
         let turned = self.turns().and_then(|()| self.finish_writing());
         // What is under way may take long to end, and no turn takes a question meanwhile.
         if let Some(asking) = &self.asking {
@@ -47,11 +48,7 @@ impl ServiceLoop {
             if self.until == Until::Stopped {
                 self.turn_of_day()?;
             }
-            if self.steps_aside() {
-                // Whoever asked for it has the ticket before it hears that the service makes room.
-                return self.finish_writing();
-            }
-            if self.is_finished() {
+            if self.steps_aside() || self.is_finished() {
                 return Ok(());
             }
             let deposed = self.service.deposed.as_ref();

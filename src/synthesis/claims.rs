@@ -196,13 +196,10 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         Some(false) => return Some("an item to do"),
         None => {}
     }
-    if is_courtesy(said) {
+    if is_courtesy(said) || is_thanks(said) {
         return Some(COURTESY);
     }
     let is_labelled = said.len() < plain.len();
-    if is_thanks(said) {
-        return Some(COURTESY);
-    }
     // `Winner: Ana Ruiz.` says who won.
     if let Some(why) = states_nothing(said).filter(|why| !is_labelled || *why != ONLY_NAMES) {
         return Some(why);

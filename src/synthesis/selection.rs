@@ -246,7 +246,10 @@ pub(crate) fn make_run(
         findings.warn(Code::PrivateItem, "summaries", "", message);
     }
     if found.is_empty() && !ids.is_empty() && findings.errors() == before {
-        let message = "every summary of the selection is marked publish: false";
+        let mut message = "every summary of the selection is marked publish: false".to_owned();
+        if existing.is_some() {
+            message.push_str("; the folder keeps what an earlier run wrote, so delete it");
+        }
         findings.error(Code::PrivateItem, "summaries", "", message);
     }
     if findings.errors() > before {

@@ -26,9 +26,9 @@ use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
 use crate::state::event::{Event, Forgotten, SummaryPointer};
 
 /// The first fact whose bodies may still be readable.
-const BEGUN: &str = "forget_begun";
+pub(crate) const BEGUN: &str = "forget_begun";
 /// The last fact that was carried out.
-const DONE: &str = "forget_done";
+pub(crate) const DONE: &str = "forget_done";
 /// Summaries, bags and bodies in one record.
 const AT_ONCE: usize = 20_000;
 /// Letters of an id that mean it, as elsewhere.
@@ -182,13 +182,17 @@ impl Traces {
                 let Some(body) = log.body(entry.seq)? else { return Ok(()) };
                 let item: Item = serde_json::from_slice(&body)
                     .map_err(|error| ReadError::unexpected(entry.seq, error))?;
-                let said: VersionedItem = serde_json::from_slice(&body)
-                    .map_err(|error| ReadError::unexpected(entry.seq, error))?;
-                let goes = self.requests.contains(&request)
-                    || wanted.means(&summary.summary_id, &item, self)
-                    || self.hides(entry.seq, &said);
+                let mut goes = self.requests.contains(&request)
+                    || wanted.means(&summary.summary_id, &item, self);
+                if goes || !self.hidden.is_empty() {
+                    let said: VersionedItem = serde_json::from_slice(&body)
+                        .map_err(|error| ReadError::unexpected(entry.seq, error))?;
+                    goes |= self.hides(entry.seq, &said);
+                    if goes {
+                        self.hide(entry.seq, &said.keys());
+                    }
+                }
                 if goes {
-                    self.hide(entry.seq, &said.keys());
                     self.requests.insert(request);
                     self.bodies.push(entry.seq);
                     self.sources.extend(item.source_ids);
@@ -224,8 +228,7 @@ impl Traces {
     /// Whether others would see a summary once the word that makes its text private has gone.
     fn hides(&self, made: Seq, item: &VersionedItem) -> bool {
         let is_hidden = |origin: &u64| self.hidden.get(origin).is_some_and(|word| *word > made);
-        !self.hidden.is_empty()
-            && publish::said(item.meta.get("publish")) != Some(false)
+        publish::said(item.meta.get("publish")) != Some(false)
             && item.keys().origins.iter().any(is_hidden)
     }
 
@@ -259,22 +262,17 @@ impl Traces {
         Ok(())
     }
 
-    fn is_mentioned(&self, text: &[u8]) -> bool {
-        names_summary(text, &|id| self.summaries.contains_key(id))
-    }
-}
-
-/// Whether a text names one of these summaries by its id.
-pub(crate) fn names_summary(text: &[u8], is_one: &dyn Fn(&str) -> bool) -> bool {
-    let mut rest = text;
-    while let Some(at) = memchr::memmem::find(rest, b"sum_") {
-        let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
-        if id.is_some_and(is_one) {
-            return true;
+    pub(crate) fn is_mentioned(&self, text: &[u8]) -> bool {
+        let mut rest = text;
+        while let Some(at) = memchr::memmem::find(rest, b"sum_") {
+            let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
+            if id.is_some_and(|id| self.summaries.contains_key(id)) {
+                return true;
+            }
+            rest = &rest[at + 4..];
         }
-        rest = &rest[at + 4..];
+        false
     }
-    false
 }
 
 /// Whether a fact is of the service's own session: a snapshot of it names what was summarized.
@@ -294,8 +292,10 @@ pub fn forget(
     found: &Traces,
     now: Timestamp,
 ) -> Result<(), ForgetError> {
+    // An earlier one may not be finished: its texts go with these.
+    let earlier = left(engine.log());
     let first = record(engine, wanted, found, now)?;
-    engine.commit(None, CheckpointWhen::Always, &[begun(first)], now)?;
+    engine.commit(None, CheckpointWhen::Always, &[begun(earlier.unwrap_or(first))], now)?;
     engine.store().forget(&found.bodies)?;
     Ok(())
 }
@@ -356,7 +356,7 @@ fn part<T>(all: &[T], number: usize) -> &[T] {
 /// What a crash or an older file of keys left to be made anew: the sources that were named, whose bodies are unreadable
 /// after this call.
 pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
-    let mut begun = last_asked(engine.log())?;
+    let (mut begun, mut keys_again) = (last_asked(engine.log())?, false);
     if begun <= cursor(engine.log(), DONE)?.applied {
         if !has_keys_again(engine.log(), begun)? {
             return Ok(None);
@@ -365,6 +365,7 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
             "the keys are older than the log: they open again what was forgotten; it is forgotten once more"
         );
         begun = Seq(1);
+        keys_again = true;
     }
     let (mut wanted, mut bodies) = (Wanted::default(), Vec::new());
     engine.log().try_scan::<ReadError>(begun, None, |entry| {
@@ -372,7 +373,8 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
             && let Event::Forgotten(fact) = entry.event()?
         {
             wanted.sources.extend(fact.sources);
-            wanted.files.extend(fact.files);
+            // Since then another text may have the name.
+            wanted.files.extend(fact.files.into_iter().filter(|_| !keys_again));
             bodies.extend(fact.bodies);
         }
         Ok(ControlFlow::Continue(()))
@@ -385,9 +387,6 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
 /// texts had, such as a title, are known no more.
 pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, ForgetError> {
     let mut at = None;
-    if last_asked(log)? == Seq::ZERO {
-        return Ok(None);
-    }
     let is_file = |file: &String| {
         let before = file.strip_suffix(name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
@@ -409,7 +408,7 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
     Ok(at)
 }
 
-/// The first fact of the last forgetting; zero when nothing was ever forgotten.
+/// The first fact of the last forgetting; zero when nothing was ever forgotten here. A copy of a log does not know.
 pub(crate) fn last_asked(log: &Reader) -> Result<Seq, ForgetError> {
     Ok(cursor(log, BEGUN)?.applied)
 }

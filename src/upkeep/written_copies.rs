@@ -3,7 +3,7 @@
 //!
 //! Contract. A file counts when it names a summary by its id. The folder of an export or of a run is named as a
 //! whole, because the rest of it would not pass its own check. Nothing is changed: a person may keep files in it.
-//! Links are not followed, and a folder that holds a log is a home or a backup and is not looked into.
+//! Links are not followed, and a folder that holds a log is a home or a backup and is not looked into, nor is what cannot be read.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -58,24 +58,38 @@ impl Search<'_> {
     ) -> io::Result<()> {
         for name in self.disk.list(folder)? {
             let path = folder.join(name);
-            // A link leads elsewhere.
-            let is_here = self.disk.real_path(&path).is_ok_and(|real| real == path);
-            if !is_here || self.own.contains(&path) {
-                continue;
+            if let Err(error) = self.entry(path.clone(), whole, depth, copies) {
+                // What cannot be read is no work of this program.
+                tracing::warn!(%error, path = %path.display(), "this is not looked through for copies");
             }
-            let Some(stat) = self.disk.stat(&path)? else { continue };
-            if stat.is_dir {
-                if depth < DEPTH_MAX && !self.has(&path, "run/summarizer.redb") {
-                    let whole = whole.map(Path::to_owned);
-                    let whole = whole.or_else(|| self.is_whole(&path).then(|| path.clone()));
-                    self.folder(&path, whole.as_deref(), depth + 1, copies)?;
-                }
-            } else if stat.len <= FILE_BYTES_MAX && (self.names_one)(&self.disk.read(&path)?) {
-                match whole {
-                    Some(whole) => copies.folders.insert(whole.to_owned()),
-                    None => copies.files.insert(path),
-                };
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        path: PathBuf,
+        whole: Option<&Path>,
+        depth: usize,
+        copies: &mut WrittenCopies,
+    ) -> io::Result<()> {
+        // A link leads elsewhere.
+        let is_here = self.disk.real_path(&path).is_ok_and(|real| real == path);
+        if !is_here || self.own.contains(&path) {
+            return Ok(());
+        }
+        let Some(stat) = self.disk.stat(&path)? else { return Ok(()) };
+        if stat.is_dir {
+            if depth < DEPTH_MAX && !self.has(&path, "run/summarizer.redb") {
+                let whole = whole.map(Path::to_owned);
+                let whole = whole.or_else(|| self.is_whole(&path).then(|| path.clone()));
+                self.folder(&path, whole.as_deref(), depth + 1, copies)?;
             }
+        } else if stat.len <= FILE_BYTES_MAX && (self.names_one)(&self.disk.read(&path)?) {
+            match whole {
+                Some(whole) => copies.folders.insert(whole.to_owned()),
+                None => copies.files.insert(path),
+            };
         }
         Ok(())
     }

@@ -480,7 +480,7 @@ pub(super) fn look_at_rights(
     const NAME: &str = "rights";
     let run = home.run();
     let names = context.machine.disk.list(&run).unwrap_or_default();
-    for name in names.iter().filter(|name| name.ends_with(".keys")) {
+    for name in names.iter().filter(|name| rights::is_of_keys(name.as_ref())) {
         let path = run.join(name);
         if let Ok(Some(wrong)) = rights::not_only_ours(&path) {
             let what = format!("{} {wrong}: it holds the keys of the log", path.display());

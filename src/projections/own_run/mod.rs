@@ -628,13 +628,28 @@ pub(crate) fn verify(
 }
 
 /// A snapshot that was built twice, because its first checks failed, is built once when it is
-/// derived again. It takes over the note about the second build.
+/// derived again. It takes over the note about the second build. A summary that a person took back since counts as
+/// private when it is derived again, so the smaller number stays.
 fn as_tried(mut rebuilt: SnapshotBody, stored: &SnapshotBody) -> SnapshotBody {
     let read = |body: &SnapshotBody| serde_json::from_str::<Snapshot>(&body.snapshot).ok();
     if let (Some(mut again), Some(stored)) = (read(&rebuilt), read(stored)) {
         let action = stored.validation.failure_action_taken;
-        if action == FailureAction::Retry {
+        let was_retried = action == FailureAction::Retry;
+        if was_retried {
             again.validation.failure_action_taken = action;
+        }
+        let figures = |snapshot: &Snapshot| snapshot.ext.as_ref()?.session.clone();
+        let mut has_fewer = false;
+        if let (Some(then), Some(now)) =
+            (figures(&stored), again.ext.as_mut().and_then(|ext| ext.session.as_mut()))
+        {
+            let counts = [(then.counts, &mut now.counts), (then.day.counts, &mut now.day.counts)];
+            for (then, now) in counts {
+                has_fewer |= then.private < now.private;
+                now.private = now.private.min(then.private);
+            }
+        }
+        if was_retried || has_fewer {
             rebuilt.snapshot = String::from_utf8_lossy(&again.to_bytes()).into_owned();
         }
     }

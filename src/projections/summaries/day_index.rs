@@ -253,7 +253,7 @@ impl DayIndex {
             let key = PartitionKey { stream: summary.stream, day: summary.day };
             self.items.insert((key, number(&summary.summary_id)), FORGOTTEN);
             let Some(day) = self.known(&key)? else { continue };
-            // The log of a recovery may name a summary twice, or one that no record made.
+            // The log of a recovery may name a summary twice.
             if day.forgotten.insert(summary.summary_id.clone()) {
                 day.produced = day.produced.saturating_sub(1);
             }

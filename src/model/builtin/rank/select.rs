@@ -278,9 +278,7 @@ pub(crate) fn follows_greeting(text: &Text<'_>, sentence: usize) -> bool {
         && before.is_some_and(|before| {
             before.part == text.blocks[at].part
                 && before.kind == Kind::Signature
-                && lines::greets(
-                    text.parts[before.part].text[before.text.clone()].trim_start_matches('¡'),
-                )
+                && lines::greets(&text.parts[before.part].text[before.text.clone()])
         })
 }
 

@@ -182,6 +182,8 @@ struct Splitter<'a> {
     role: Role,
     speaker: Option<Range<usize>>,
     section: usize,
+    /// Where the signs below a title begin. They may be those of code.
+    underline: Option<usize>,
     /// The fence that begins the code at hand.
     fence: Option<Fence>,
     /// Inside a query of a database that no fence marks.
@@ -226,6 +228,7 @@ impl<'a> Splitter<'a> {
             in_query: false,
             in_headers: true,
             is_mail: begins_as_mail(source),
+            underline: None,
             in_ruled: false,
             in_quote: false,
             in_signature: false,
@@ -246,6 +249,9 @@ impl<'a> Splitter<'a> {
 
     fn line(&mut self, start: usize, line: &str) {
         let trimmed = line.trim();
+        if self.underline == Some(start) {
+            return self.close();
+        }
         let fence = Fence::of(trimmed);
         if let Some(fence) = fence.filter(|fence| self.fence.is_none_or(|open| fence.ends(open))) {
             self.close();
@@ -316,8 +322,9 @@ impl<'a> Splitter<'a> {
         if lines::is_row_of_marks(trimmed) {
             return self.close();
         }
-        let below = self.next.filter(|_| self.open.is_none());
+        let below = self.next.filter(|_| self.open.is_none() && !declares_decision(line));
         if let Some(level) = below.and_then(|below| lines::underlined_heading(line, below)) {
+            self.underline = Some(self.source.len() - self.rest.len());
             return self.heading(level, text);
         }
         if let Some((level, range)) = lines::marked_heading(line) {
@@ -486,8 +493,7 @@ impl<'a> Splitter<'a> {
         let mut blocks = self.blocks.iter().filter(|block| block.kind != Kind::Header);
         self.role == Role::None
             && blocks.next().is_some_and(|first| {
-                first.kind == Kind::Signature
-                    && lines::greets(self.source[first.text.clone()].trim_start_matches('¡'))
+                first.kind == Kind::Signature && lines::greets(&self.source[first.text.clone()])
             })
     }
 
@@ -816,6 +822,20 @@ mod tests {
             (Kind::Paragraph, "Ana came late."),
         ];
         assert_eq!(found, expected);
+        // Signs below two lines, an item, a link, a decision or a sentence above code make no heading.
+        for (said, kind) in [
+            ("The hedge is cut\nand the shears are blunt.\n-----\nEnd it.", Kind::Paragraph),
+            ("- Buy two litres of white paint for 40 EUR\n---\nEnd it.", Kind::Item),
+            ("The heating failed on Monday\n...\nEnd it.", Kind::Paragraph),
+            ("https://example.org/roof\n---\nEnd it.", Kind::Link),
+            ("Decision: we buy the blue paint\n---\nEnd it.", Kind::Paragraph),
+            ("Run the script\n```\nls\n```\n", Kind::Paragraph),
+        ] {
+            assert_eq!(kinds(said)[0].0, kind, "{said}");
+        }
+        let tools = kinds("Tools of Ben\n~~~~~~~~~~~~\n\nThe saw is blunt.");
+        let expected = [(Kind::Heading(2), "Tools of Ben"), (Kind::Paragraph, "The saw is blunt.")];
+        assert_eq!(tools, expected);
     }
 
     #[test]
@@ -896,23 +916,6 @@ mod tests {
             let stands = |(kind, text): &(Kind, &str)| *kind != Kind::Header && text.contains(left);
             assert!(found.iter().any(stands), "{found:?}");
         }
-    }
-
-    #[test]
-    fn signs_below_a_title_make_a_heading_and_never_stand_in_the_text() {
-        let text = "Garden notes\n============\n\nThe hedge is cut.\n\nTools\n-----\nWe keep them.\n\n*****\n\nEnd it.";
-        assert_eq!(
-            kinds(text),
-            [
-                (Kind::Heading(1), "Garden notes"),
-                (Kind::Paragraph, "The hedge is cut."),
-                (Kind::Heading(2), "Tools"),
-                (Kind::Paragraph, "We keep them."),
-                (Kind::Paragraph, "End it."),
-            ]
-        );
-        let two = "The hedge is cut\nand the shears are blunt.\n-----\nEnd it.";
-        assert_eq!(kinds(two).iter().filter(|(kind, _)| *kind == Kind::Paragraph).count(), 2);
     }
 
     #[test]

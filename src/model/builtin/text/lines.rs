@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use super::super::lexicon::lexicon;
+use super::sentences::is_abbreviation;
 use super::stopwords::is_stop_word;
 use super::words::fold;
 
@@ -301,7 +302,7 @@ pub(crate) fn greets(line: &str) -> bool {
     let said = line.trim_end_matches(['.', '!', ',', ':']);
     // `Dear Mr. and Mrs. Ellery` is no sentence.
     let mut stops = said.match_indices(['.', '?', '!']);
-    let ends = |(at, stop): (usize, &str)| stop != "." || !ends_abbreviation(&said[..at]);
+    let ends = |(at, stop): (usize, &str)| stop != "." || !is_abbreviation(&said[..at]);
     if !open || line.ends_with(['?', ';']) || stops.any(ends) {
         return false;
     }
@@ -492,8 +493,16 @@ pub(crate) fn underlined_heading(line: &str, below: &str) -> Option<u8> {
     let (text, below) = (line.trim(), below.trim());
     let is_title = text.len() <= PLAIN_HEADING_BYTES_MAX
         && text.contains(char::is_alphabetic)
-        && !text.ends_with(['.', '!', '?', ',', ';', ':', '…']);
-    let is_underline = is_row_of_marks(below) && !below.contains(char::is_whitespace);
+        && !text.ends_with(['.', '!', '?', ',', ';', ':', '…'])
+        // An item, a marked heading or a link above a line that separates is none.
+        && list_item(text).is_none()
+        && marked_heading(text).is_none()
+        && !is_link(text);
+    // As in reStructuredText, other signs are as long as the title. Those of a quotation begin code.
+    let is_underline = is_row_of_marks(below)
+        && !below.contains(char::is_whitespace)
+        && !below.starts_with('`')
+        && (below.starts_with(['=', '-']) || below.len() >= text.chars().count());
     (is_title && is_underline).then_some(if below.starts_with('=') { 1 } else { 2 })
 }
 
@@ -564,7 +573,7 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
         let inner = said[..end].trim_end_matches(|c: char| STOPS.contains(&c) || c == ' ');
         let mut stops = inner.char_indices().rev().filter(|(at, c)| {
             let is_apart = inner[at + c.len_utf8()..].starts_with(char::is_whitespace);
-            STOPS.contains(c) && is_apart && !ends_abbreviation(&inner[..*at]) || *c == '\n'
+            STOPS.contains(c) && is_apart && !is_abbreviation(&inner[..*at]) || *c == '\n'
         });
         stops.next().map_or(0, |(at, c)| {
             let from = at + c.len_utf8();
@@ -596,17 +605,10 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
     (is_letter && is_open).then_some(from)
 }
 
-/// Whether a stop behind these words belongs to the last of them: `K.`, `Dr.`
-fn ends_abbreviation(before: &str) -> bool {
-    let word = before.rsplit(char::is_whitespace).next().unwrap_or_default();
-    let is_initial = word.chars().count() == 1 && word.starts_with(char::is_uppercase);
-    is_initial || lexicon().abbreviations.contains(fold(word).as_str())
-}
-
 /// The greeting that stands before words on the same line: `Hi Tom, ` of `Hi Tom, the shears are here.`
 pub(crate) fn greeting_before(line: &str) -> Option<usize> {
     let begins = |end: usize| {
-        let (greeting, rest) = (line[..end].trim_start_matches('¡'), line[end..].trim_start());
+        let (greeting, rest) = (&line[..end], line[end..].trim_start());
         // `Hola, Tomás, las llaves …`: the name has a comma of its own.
         let named = rest.split_once([',', '!']).filter(|(name, _)| is_name(name));
         let named = named.map_or(0, |(name, _)| line.len() - end - rest.len() + name.len() + 1);
@@ -799,6 +801,12 @@ mod tests {
     }
 
     #[test]
+    fn the_side_of_a_box_is_a_row_of_marks_and_a_telephone_number_is_none() {
+        assert!(is_row_of_marks("+------+") && is_row_of_marks("+---+====+"));
+        assert!(!is_row_of_marks("+34 600"));
+    }
+
+    #[test]
     fn a_greeting_names_whom_it_greets() {
         for line in [
             "Dear Mr. and Mrs. Ellery,",
@@ -812,11 +820,6 @@ mod tests {
         for line in ["Dear all. The pump leaks!", "Hi, the pump leaks!", "Hello? Anna!"] {
             assert!(!greets(line), "{line}");
         }
-        assert!(
-            is_row_of_marks("+------+")
-                && is_row_of_marks("+---+====+")
-                && !is_row_of_marks("+34 600")
-        );
     }
 
     #[test]
