@@ -4,6 +4,7 @@ a bill of materials.
 
     packaging/release.py --out dist                      builds with `--profile dist` first
     packaging/release.py --out dist --binary PROGRAM     takes a program that is built already
+    packaging/release.py --licences FILE                 writes only the licences, for another kind of package
 
 The same program and the same Cargo.lock give the same bytes: names are sorted, owners and times are fixed
 (SOURCE_DATE_EPOCH, else 1980), and nothing of this machine is written. It needs cargo and Python, and no
@@ -198,18 +199,26 @@ def build(target: str) -> pathlib.Path:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Makes a release archive with checksums.")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for the archive and SHA256SUMS")
+    result = parser.add_mutually_exclusive_group(required=True)
+    result.add_argument("--out", type=pathlib.Path, help="folder for the archive and SHA256SUMS")
+    result.add_argument("--licences", type=pathlib.Path, help="writes only the licences of all dependencies here")
     parser.add_argument("--binary", type=pathlib.Path, help="a program that is built already")
     parser.add_argument("--target", help="its target triple [default: that of this machine]")
     options = parser.parse_args()
 
     target = options.target or host()
-    time = int(os.environ.get("SOURCE_DATE_EPOCH", EPOCH))
-    program = (options.binary or build(target)).resolve()
     packages = shipped(target)
     own = next(one for one in packages if pathlib.Path(one["manifest_path"]) == ROOT / "Cargo.toml")
     name, version = own["name"], own["version"]
+    licence_texts = licences(packages, name)
+    if options.licences:
+        options.licences.parent.mkdir(parents=True, exist_ok=True)
+        options.licences.write_bytes(licence_texts)
+        print(f"{options.licences}  licences of {len(packages) - 1} packages")
+        return
 
+    time = int(os.environ.get("SOURCE_DATE_EPOCH", EPOCH))
+    program = (options.binary or build(target)).resolve()
     with tempfile.TemporaryDirectory() as scratch:
         data = stripped(program, pathlib.Path(scratch))
     files: dict[str, tuple[bytes, int]] = {name: (data, 0o755)}
@@ -219,7 +228,7 @@ def main() -> None:
         files["man/summarizer.1"] = (text_of(str(program), "man").encode(), 0o644)
         for shell, file in SHELLS.items():
             files[f"completions/{file}"] = (text_of(str(program), "completions", shell).encode(), 0o644)
-    files["THIRD-PARTY-LICENSES.txt"] = (licences(packages, name), 0o644)
+    files["THIRD-PARTY-LICENSES.txt"] = (licence_texts, 0o644)
     bill = bill_of_materials(packages, name, data)
     files["bom.cdx.json"] = (bill, 0o644)
 

@@ -135,7 +135,10 @@ fn every_file_of_the_debian_package_is_there() {
     let mut files: Vec<&str> = assets.iter().map(|asset| asset[0].as_str().unwrap()).collect();
     files.push(deb["license-file"][0].as_str().unwrap());
     assert!(files.contains(&program.as_str()), "the package lacks the program");
-    for file in files.into_iter().filter(|file| *file != program) {
+    // `packaging/release.py --licences` makes this file: docs/how-to/install.md.
+    let licences = "target/THIRD-PARTY-LICENSES.txt";
+    assert!(files.contains(&licences), "the package lacks the licences of the dependencies");
+    for file in files.into_iter().filter(|file| *file != program && *file != licences) {
         assert!(root().join(file).is_file(), "{file} does not exist");
     }
 }
@@ -182,6 +185,17 @@ fn the_container_file_copies_what_cargo_needs_and_starts_a_home() {
     }
 
     let build = of(&file, "RUN").concat();
+    let licences = build.split(" && ").find(|step| step.contains("--licences")).unwrap();
+    let (script, made) = licences.split_once(" --licences ").unwrap();
+    let folder = format!("--from=build {} ", Path::new(made).parent().unwrap().display());
+    let kept = of(&file, "COPY").into_iter().any(|copy| copy.starts_with(&folder));
+    assert!(kept, "the image lacks the licences of the dependencies");
+    if has_python() {
+        let written = source.path().join("licences.txt");
+        run(Command::new(source.path().join(script)).arg("--licences").arg(&written));
+        assert!(fs::read_to_string(written).unwrap().contains("\nredb "));
+    }
+
     let word_after = |option: &str| {
         build.split_once(&format!("{option} ")).unwrap().1.split(' ').next().unwrap().to_owned()
     };
