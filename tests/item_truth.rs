@@ -14,6 +14,7 @@ mod server;
 use flow_home::Home;
 use serde_json::{Value, json};
 use server::{Server, chat};
+use summarizer::registry::Registry;
 
 const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
 
@@ -377,6 +378,77 @@ fn a_parameter_that_replaces_the_sources_or_is_misspelled_is_refused() {
         (&ack["status"], &ack["warnings"]),
         (&json!("completed"), &json!(["unknown_param"]))
     );
+}
+
+/// What a source says of itself stands in every flow, whatever a parameter says instead.
+#[test]
+fn no_parameter_replaces_a_fact_that_a_source_says() {
+    let home = Home::new("");
+    let text = "---\ntitle: Roof repair\nauthor: Ana Ruiz\ndate: 2026-02-12\ntags: [house]\nproject: flat\n\
+                url: https://example.org/roof\n---\nThe roof was repaired on Monday. Ana paid 90 EUR. \
+                Please confirm the bill until Friday.\n";
+    let said =
+        ["title", "author", "date", "day", "ts", "id", "origin", "origin.url", "origin.path"];
+    let mut asked = Vec::new();
+    for record in Registry::embedded().unwrap().records() {
+        if record.variant.is_some() {
+            continue;
+        }
+        let bound = record.io_contract.inputs.iter().filter_map(|input| {
+            let from = input.from.as_ref()?.to_string();
+            let field = from.strip_prefix("source.")?;
+            // The parameter `day` says where the summary is filed.
+            let is_said = said.contains(&field) && input.name != "day";
+            is_said.then(|| (input.name.clone(), json!("Zzparam 1999-09-09")))
+        });
+        let params: serde_json::Map<String, Value> = bound.collect();
+        if !params.is_empty() {
+            let id = format!("ask-{}", record.flow_id);
+            home.ask_with(&id, &record.flow_id, text, params.into());
+            asked.push(id);
+        }
+    }
+    assert!(asked.len() > 10, "{asked:?}");
+    home.ok(&["drain"]);
+    for id in &asked {
+        let ack = home.last_ack(id);
+        assert_eq!(
+            (&ack["status"], &ack["warnings"]),
+            (&json!("completed"), &json!(["param_ignored"])),
+            "{ack}"
+        );
+    }
+    assert_eq!(home.items().len(), asked.len());
+    for item in home.items() {
+        let line = item.to_string();
+        let named = line.to_lowercase();
+        assert!(!named.contains("zzparam") && !named.contains("1999"), "{line}");
+        assert_eq!(item["meta"]["authors"], "Ana Ruiz");
+        assert_eq!(item["outputs"]["quality"]["facts_from_params"], Value::Null, "{line}");
+    }
+    let shown = home.ok(&["show", &asked[0]]);
+    assert!(shown.contains("a parameter was not used"), "{shown}");
+    home.ok(&["verify"]);
+}
+
+/// A fact that no source says may come from a parameter or from the settings, and the item names it.
+#[test]
+fn a_fact_that_only_a_parameter_says_is_marked() {
+    const NOTES: &str = "gpt.log.annotate.obsidian_note_meta.v1";
+    let home = Home::new(&format!("[flow.\"{NOTES}\"]\nparams = {{ role = \"owner\" }}\n"));
+    let text = "The roof was repaired on Monday. Ana paid 90 EUR.";
+    home.ask_with("given", NOTES, text, json!({"author": "Ben Diaz", "title": null}));
+    home.ok(&["drain"]);
+    let item = only_item(&home);
+    let quality = &item["outputs"]["quality"];
+    assert_eq!(quality["facts_from_params"], json!(["role", "author"]), "{quality}");
+    assert_eq!(item["meta"]["authors"], Value::Null, "a parameter makes nobody the author");
+    assert_eq!(home.last_ack("given")["warnings"], json!([]));
+    // A setting is for sources that say nothing, so it is no fault of the request when one does.
+    home.ask_with("said", NOTES, &format!("---\nrole: tenant\n---\n{text}"), json!({}));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("said")["warnings"], json!([]));
+    home.ok(&["verify"]);
 }
 
 const BRIEF: &str = "docs.chunk_set.summarize.brief.v1";

@@ -644,6 +644,9 @@ fn in_words(warning: Warning) -> &'static str {
             "its deadline is not after its `not_before`, so it may start earlier"
         }
         Warning::UnknownParam => "the flow does not know one of its parameters",
+        Warning::ParamIgnored => {
+            "a parameter was not used, because the sources themselves say what it says"
+        }
         Warning::ForeignSelectionManifest => "another program wrote its selection manifest",
         Warning::TimestampWithoutOffset => "one of its times has no offset and counts as UTC",
         Warning::RepeatedIds => "it names an id more than once",

@@ -225,6 +225,7 @@ words! {
         SourceChanged = 9 "source_changed",
         SourcePrivate = 10 "source_private",
         SourceMissing = 11 "source_missing",
+        ParamIgnored = 12 "param_ignored",
     }
 }
 

@@ -8,7 +8,7 @@ use super::ask::Ledger;
 use super::evidence;
 use super::exec::Finished;
 use super::hierarchy::{Coverage, Hierarchy, first_sentence};
-use super::outcome::{FlowOutcome, Quality};
+use super::outcome::{FlowOutcome, ParamFacts, Quality};
 use super::pack::LoadedPack;
 use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
@@ -50,6 +50,7 @@ pub(super) struct GraphOutput<'a> {
     pub coverage: Coverage,
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
+    pub param_facts: ParamFacts,
     pub(crate) for_aggregation: Map<String, Value>,
 }
 
@@ -109,6 +110,10 @@ impl GraphOutput<'_> {
             warnings
                 .push(format!("numbers beyond their scale became its end: {}", numbers.join(", ")));
         }
+        if !self.param_facts.ignored.is_empty() {
+            let names = self.param_facts.ignored.join(", ");
+            warnings.push(format!("parameters not used, because the sources say it: {names}"));
+        }
         warnings.extend(ledger.corrected.iter().cloned());
         if !ledger.refused.is_empty() {
             let names: Vec<&str> = ledger.refused.iter().map(String::as_str).collect();
@@ -150,6 +155,7 @@ impl GraphOutput<'_> {
                 removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
                 removed_ids_count,
                 null_means: has_null.then(|| NOT_GIVEN.to_owned()),
+                facts_from_params: self.param_facts.used.clone(),
             },
             model,
             model_generated: !made_by_builtin,
@@ -159,6 +165,7 @@ impl GraphOutput<'_> {
             engine_version: ENGINE_VERSION,
             usage: ledger.usage,
             warnings,
+            param_facts: self.param_facts,
             calls: ledger.calls,
             metrics: self.finished.metrics,
             for_aggregation: self.for_aggregation,

@@ -2,7 +2,8 @@
 //!
 //! Contract (also in `docs/flow-packs.md`): the main input gets the texts of the sources, unless the
 //! caller gives it a value; then the text of that value is the only source. Every other input comes
-//! from the caller, from the request's parameters, or from its default. Values are converted to the
+//! from the caller, from the request's parameters, or from its default. What the sources say goes before
+//! a parameter; a parameter that gives what they do not say is named in the outcome. Values are converted to the
 //! declared type as PromptFlow converts them. A value that cannot be converted and a required input
 //! without a value are refused. Undeclared parameters are accepted with a warning.
 //!
@@ -15,11 +16,12 @@ use serde_json::{Map, Value, json};
 
 use super::context::{Labels, Surroundings};
 use super::dag::ValueType;
-use super::outcome::FlowProblem;
+use super::outcome::{FlowProblem, ParamFacts};
 use super::pack::LoadedPack;
 use super::{pictures, pyvalue};
 use crate::contract::publish::said_by_record;
 use crate::contract::versions::COMMON_PARAMS;
+use crate::contract::vocabulary::Warning;
 use crate::model::SourceText;
 use crate::registry::binding::{Binding, SourceField};
 
@@ -42,6 +44,7 @@ pub(super) struct Bound<'a> {
     pub(crate) uncondensed: Option<Value>,
     /// The ids of the condensed texts in it, in order.
     pub(crate) condensed: Vec<String>,
+    pub param_facts: ParamFacts,
 }
 
 pub(super) fn bind<'a>(
@@ -52,16 +55,35 @@ pub(super) fn bind<'a>(
     surroundings: &Surroundings,
 ) -> Result<Bound<'a>, FlowProblem> {
     let mut warnings = Vec::new();
+    let mut param_facts = ParamFacts::default();
+    let labels = labels_of(pack);
     let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
+    // Whether the sources say what an input is bound to; `None` of an input that is bound to no fact of theirs.
+    let said_by_sources = |name: &str| match binding_of(pack, name) {
+        _ if sources.is_empty() || COMMON_PARAMS.contains(&name) => None,
+        Some(fact @ Binding::Source(_)) => {
+            Some(surroundings.value(fact, params, sources, labels).is_some())
+        }
+        _ => None,
+    };
     for (name, value) in params {
         if value.is_null() {
             // A parameter that is null is absent.
         } else if name == FILED_DAY && binding_of(pack, name).is_some() {
             // Of a list it is the day of one item, and of a text that came late not the day of the text.
         } else if declared(name) {
-            given.entry(name.clone()).or_insert_with(|| value.clone());
+            match said_by_sources(name) {
+                _ if given.contains_key(name) => continue,
+                Some(true) => {
+                    param_facts.ignored.push(name.clone());
+                    continue;
+                }
+                Some(false) => param_facts.used.push(name.clone()),
+                None => {}
+            }
+            given.insert(name.clone(), value.clone());
         } else if !COMMON_PARAMS.contains(&name.as_str()) && !is_mark(name, value) {
-            warnings.push("unknown_param".to_owned());
+            warnings.push(Warning::UnknownParam.as_str().to_owned());
         }
     }
     warnings.dedup();
@@ -69,7 +91,6 @@ pub(super) fn bind<'a>(
         warnings.push(format!("input {unknown} is not declared and is ignored"));
     }
     let mut sources = Cow::Borrowed(sources);
-    let labels = labels_of(pack);
     let main = match sources.is_empty() {
         true => longest_text(pack, &given).or(pack.main_input()),
         false => pack.main_input(),
@@ -119,7 +140,15 @@ pub(super) fn bind<'a>(
         };
         inputs.insert(input.name.clone(), value);
     }
-    Ok(Bound { inputs, main, sources, warnings, uncondensed: None, condensed: Vec::new() })
+    Ok(Bound {
+        inputs,
+        main,
+        sources,
+        warnings,
+        uncondensed: None,
+        condensed: Vec::new(),
+        param_facts,
+    })
 }
 
 /// The longest text that a caller gives, where the pack does not say which input is the main one: of a question

@@ -84,11 +84,24 @@ pub struct Quality {
     /// Why members of the output are null, where some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null_means: Option<String>,
+    /// Inputs for facts of the sources that a parameter of the request gave, because the sources do not
+    /// say them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub facts_from_params: Vec<String>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
+}
+
+/// Parameters with the name of an input that is bound to a fact of the sources.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct ParamFacts {
+    /// The input got the parameter, because the sources do not say the fact.
+    pub used: Vec<String>,
+    /// The input got what the sources say.
+    pub ignored: Vec<String>,
 }
 
 /// The result of a flow that succeeded.
@@ -124,6 +137,9 @@ pub struct FlowOutcome {
     pub usage: Usage,
     /// Warnings: `unknown_param` and others.
     pub warnings: Vec<String>,
+    /// Parameters beside what the sources say themselves.
+    #[serde(default)]
+    pub(crate) param_facts: ParamFacts,
     pub calls: Vec<CallRecord>,
     /// Metrics logged by aggregation nodes.
     pub metrics: Map<String, Value>,

@@ -13,7 +13,7 @@ use super::context::{Labels, Surroundings};
 use super::exec::{self, Executor};
 use super::finish::GraphOutput;
 use super::hierarchy::{Condensed, Coverage, Hierarchy};
-use super::outcome::{FlowError, FlowOutcome, FlowProblem, ReplyCache};
+use super::outcome::{FlowError, FlowOutcome, FlowProblem, ParamFacts, ReplyCache};
 use super::pack::LoadedPack;
 use super::parameters::{self, Parameters};
 use super::pictures::Pictures;
@@ -251,7 +251,8 @@ fn run_with<'a>(
         ledger.reading.coverage(&bound.sources, &bound.inputs, uncondensed, asked)
     };
     let hierarchy = tree.map(|(_, tree)| tree);
-    Ok(GraphOutput { hierarchy, coverage, sources: bound.sources, warnings, ..ran })
+    let param_facts = bound.param_facts;
+    Ok(GraphOutput { hierarchy, coverage, sources: bound.sources, warnings, param_facts, ..ran })
 }
 
 /// Runs the nodes over inputs that are ready.
@@ -318,6 +319,7 @@ fn run_bound<'a>(
         coverage: Coverage::default(),
         sources: Cow::default(),
         warnings: Vec::new(),
+        param_facts: ParamFacts::default(),
     })
 }
 

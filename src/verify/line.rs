@@ -216,6 +216,10 @@ struct Quality<'a> {
     removed_ids_count: Option<IgnoredAny>,
     #[serde(borrow, default)]
     null_means: Option<Text<'a>>,
+    #[serde(default)]
+    missing_days: Option<IgnoredAny>,
+    #[serde(default)]
+    facts_from_params: Option<IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -338,6 +342,8 @@ impl<'a> SummaryLine<'a> {
             && self.outputs.quality.as_ref().is_none_or(|quality| {
                 quality.removed_ids.is_none()
                     && quality.removed_ids_count.is_none()
+                    && quality.missing_days.is_none()
+                    && quality.facts_from_params.is_none()
                     && quality.null_means.as_ref().is_none_or(|why| why.0 == "not_given")
             })
             && self.outputs.evidence_refs.iter().flatten().all(|one| !one.0.pointers.is_empty())

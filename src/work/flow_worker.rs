@@ -649,6 +649,11 @@ impl Prepared {
         if made.warnings.iter().any(|warning| warning == Warning::UnknownParam.as_str()) {
             warnings = warnings.with(Warning::UnknownParam);
         }
+        // A setting is for sources that do not say it themselves; a parameter of the request is of this one.
+        let asked = &self.request.work.params;
+        if made.param_facts.ignored.iter().any(|name| asked.contains_key(name)) {
+            warnings = warnings.with(Warning::ParamIgnored);
+        }
         // A fallback provider may have answered. The item is named after the provider that did.
         let id = self.summary_id(&made.model.provider, item::model_name(&made.model));
         let provenance = Some(Box::new(provenance_of(self, &made)));
