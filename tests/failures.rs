@@ -553,6 +553,85 @@ fn a_change_is_noticed_before_the_next_checkpoint() {
 }
 
 #[test]
+fn a_change_is_noticed_after_a_crash() {
+    let home = Home::new("");
+    std::fs::write(home.path("buses/other/a.txt"), "One.  A sentence about boats.").unwrap();
+    let service = home.serve();
+    append(&home, &line("first", "a.txt", json!({})));
+    flow_home::wait_until("the first ends", || home.acks("first").len() == 2);
+    service.kill();
+    std::fs::write(home.path("buses/other/a.txt"), "Two. A sentence about trains.").unwrap();
+    append(&home, &line("second", "a.txt", json!({})));
+    home.ok(&["drain"]);
+    let ack = home.last_ack("second");
+    assert_eq!(
+        (&ack["status"], &ack["warnings"]),
+        (&"duplicate".into(), &json!(["source_changed"]))
+    );
+}
+
+/// A key that its producer uses for other work gives the summary of the first work, whose sources count.
+#[test]
+fn a_change_is_noticed_under_a_key_that_stands_for_other_work() {
+    const OTHER_WORK: &str = "idempotency_key_reused_with_different_work";
+    let home = Home::new("");
+    std::fs::write(home.path("buses/other/a.txt"), "The meeting moved to Tuesday.").unwrap();
+    std::fs::write(home.path("buses/other/b.txt"), "The boat is blue.").unwrap();
+    let ask = |id: &str, file: &str, key: &str, params: Value| {
+        let mut line = line(id, file, json!({"idempotency_key": key}));
+        line["work"]["params"] = params;
+        append(&home, &line);
+        home.ok(&["drain"]);
+        home.last_ack(id)["warnings"].clone()
+    };
+    ask("first", "a.txt", "k", json!({}));
+    // The same work under another key has the same summary.
+    assert_eq!(ask("other key", "a.txt", "k2", json!({})), json!([]));
+    assert_eq!(home.last_ack("other key")["reason_code"], "identical_work");
+    for (id, file) in [("same file", "a.txt"), ("other file", "b.txt")] {
+        assert_eq!(ask(id, file, "k", json!({"audience": "all"})), json!([OTHER_WORK]));
+    }
+    std::fs::write(home.path("buses/other/a.txt"), "The meeting moved to Friday.").unwrap();
+    let both = json!([OTHER_WORK, "source_changed"]);
+    assert_eq!(ask("again", "a.txt", "k", json!({"audience": "all"})), both);
+    assert_eq!(ask("of the other file", "b.txt", "k", json!({"audience": "all"})), both);
+    assert_eq!(ask("the other key again", "a.txt", "k2", json!({})), json!(["source_changed"]));
+    std::fs::remove_file(home.path("buses/other/a.txt")).unwrap();
+    let both = json!([OTHER_WORK, "source_missing"]);
+    assert_eq!(ask("gone", "b.txt", "k", json!({"audience": "all"})), both);
+}
+
+/// A request that waits for another one gets a summary of older text when the text changed meanwhile.
+#[test]
+fn a_request_that_waited_for_a_summary_of_older_text_says_so() {
+    let home = Arc::new(Home::new(""));
+    let asked = |id: &str| {
+        let mut line = line(id, "a.txt", json!({}));
+        line["work"]["flow_ref"]["flow_id"] = FLOW.into();
+        line
+    };
+    let (at_home, second) = (Arc::clone(&home), asked("second"));
+    let server = Server::start(vec![Act::With(Arc::new(move |_| {
+        let file = at_home.path("buses/other/a.txt");
+        std::fs::write(file, "The meeting moved to Friday.").unwrap();
+        append(&at_home, &second);
+        until("the second waits", || !at_home.acks("second").is_empty());
+        flow_home::good_answer()
+    }))]);
+    home.configure(&config(&server, "", QUICK));
+    std::fs::write(home.path("buses/other/a.txt"), "The meeting moved to Tuesday.").unwrap();
+    let service = home.serve();
+    append(&home, &asked("first"));
+    until("the second ends", || home.acks("second").len() == 2);
+    drop(service);
+    let acks = home.acks("second");
+    let said = |ack: &Value| (ack["reason_code"].clone(), ack["warnings"].clone());
+    assert_eq!(said(&acks[0]), ("key_in_flight".into(), json!([])), "{acks:?}");
+    assert_eq!(said(&acks[1]), ("key_in_flight".into(), json!(["source_changed"])), "{acks:?}");
+    assert_eq!(acks[1]["status"], "duplicate");
+}
+
+#[test]
 fn a_selection_over_a_range_keeps_the_names_of_its_missing_days() {
     let home = Home::new("");
     let at = bus_support::MIDNIGHT + 1_000;

@@ -272,6 +272,14 @@ impl Warnings {
         Warnings(self.0 | other.0)
     }
 
+    /// The set without what became of the sources since a summary was made: a request that reads them
+    /// itself has no older summary.
+    #[must_use]
+    pub(crate) fn without_sources(self) -> Warnings {
+        let of_sources = [Warning::SourceChanged, Warning::SourcePrivate, Warning::SourceMissing];
+        Warnings(of_sources.into_iter().fold(self.0, |all, one| all & !(1 << one.code())))
+    }
+
     /// Whether the set holds a warning.
     pub fn contains(self, warning: Warning) -> bool {
         self.0 & (1 << warning.code()) != 0

@@ -93,7 +93,9 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         }),
         Event::RequestAccepted(taken) => Some(about_taken(AckStatus::Accepted, taken)),
         Event::RequestParked { request, behind_request_id, .. } => {
-            Some(parked(behind_request_id, about_taken(AckStatus::Accepted, request)))
+            // Whether the outcome is older than the sources is known when it is there.
+            let warnings = request.warnings.without_sources();
+            Some(parked(behind_request_id, about(AckStatus::Accepted, &request.head, warnings)))
         }
         Event::KeyYielded { head, behind_request_id, warnings, .. } => {
             Some(parked(behind_request_id, about(AckStatus::Accepted, head, *warnings)))

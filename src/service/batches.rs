@@ -121,6 +121,7 @@ impl ServiceLoop {
 
     /// What one committed event sets in motion among the workers.
     fn act(&mut self, committed: &Committed) {
+        self.note_made_elsewhere(committed);
         self.tell_others(&committed.event);
         let pool = &self.attempts.pool;
         match &committed.event {
@@ -175,6 +176,18 @@ impl ServiceLoop {
                 others.workers.begin(started);
             }
             None => self.attempts.pool.begin(started),
+        }
+    }
+
+    /// The worker of this host did not see what another host made.
+    fn note_made_elsewhere(&self, committed: &Committed) {
+        let Event::SummaryProduced { request, .. } = &committed.event else { return };
+        let others = self.attempts.others.as_ref();
+        if others.is_some_and(|others| others.under_way.contains_key(request))
+            && let Ok(Some(event)) = self.engine.log().event(*request)
+            && let Some(taken) = event.taken()
+        {
+            self.service.worker.was_made(taken.key.head(), committed.seq);
         }
     }
 

@@ -116,6 +116,10 @@ impl Service {
             bytes_max: self.config.commit_bytes_max,
             parsers: self.config.workers.clamp(1, 2),
         };
+        // A process before this one may have ended before the tables knew what it made.
+        for (key, ended) in engine.state().recent_outputs() {
+            self.worker.was_made(key, ended);
+        }
         let (worker, log) = (Arc::clone(&self.worker), engine.log().clone());
         let check: SourceCheck =
             Arc::new(move |request, ended| worker.source_since(&log, request, ended));

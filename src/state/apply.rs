@@ -318,6 +318,7 @@ impl State {
             Status::Running => {
                 if from != Status::Running {
                     self.is_running(request);
+                    self.reads_again(request);
                 }
                 self.enter_running(seq, request, event);
             }
@@ -333,6 +334,20 @@ impl State {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// An attempt begins and reads its sources as they are now, also for the requests that wait for it.
+    fn reads_again(&mut self, request: Seq) {
+        let key = self.open.get(&request).map(|open| open.key);
+        let waiters = key.and_then(|key| self.parked.get(&key));
+        for waiter in waiters.into_iter().flatten() {
+            let Some(open) = self.open.get_mut(waiter) else { continue };
+            let warnings = open.warnings.without_sources();
+            if warnings != open.warnings {
+                open.warnings = warnings;
+                self.changed.open.insert(*waiter);
+            }
         }
     }
 

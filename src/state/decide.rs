@@ -219,15 +219,10 @@ impl State {
             request.warnings = request.warnings.with(Warning::FlowDeprecated);
         }
         let holder = self.holder(past, &request)?;
-        // What is known of the source of the work says nothing of another work with the same key.
-        let is_same = |row: &Row| !row.status.is_open() && row.work == request.work;
-        if holder.is_some_and(|(_, row)| is_same(&row)) {
-            request.warnings = request.warnings.union(source);
-        }
         // A request that cannot run cannot take over a key, so it does not wait for an open holder.
         // An existing output still answers it.
         if let Some(holder) = holder.filter(|(_, row)| runnable || !row.status.is_open()) {
-            return self.meets_its_key(past, request, newest, holder, now, out);
+            return self.meets_its_key(past, (request, source), newest, holder, now, out);
         }
         request.supersedes = superseded(newest);
         let (reason, message) = match flow {
@@ -250,7 +245,7 @@ impl State {
     fn meets_its_key<P: Past>(
         &self,
         past: &P,
-        mut request: Box<TakenRequest>,
+        (mut request, source): (Box<TakenRequest>, Warnings),
         newest: Option<(Seq, Row)>,
         (holder, row): (Seq, Row),
         now: Timestamp,
@@ -279,6 +274,10 @@ impl State {
                     });
                 }
                 None => {
+                    // The holder has read its sources. When it reads them again, this is taken back.
+                    if matches!(row.status, Status::Running | Status::Held) {
+                        request.warnings = request.warnings.union(source);
+                    }
                     let wanted_at = wanted_at(&request, now);
                     let (behind, behind_request_id) = (holder, head.request_id);
                     out.push(Event::RequestParked { request, behind, behind_request_id });
@@ -289,6 +288,7 @@ impl State {
             return accepted(request, out);
         }
         let output = past.output(row.last)?;
+        request.warnings = request.warnings.union(source);
         let is_private = request.warnings.contains(Warning::SourcePrivate);
         request.warnings = request.warnings.union(output.shared_warnings());
         let Output { of, of_request_id, summary, .. } = output;
@@ -569,7 +569,10 @@ impl State {
             return match row.filter(|row| row.status.has_output()) {
                 Some(row) => {
                     let found = past.output(row.last)?;
-                    self.duplicated(past, &waiters, found, ReasonCode::KeyInFlight, out)
+                    let private = self.told_private(past, &waiters, &found)?;
+                    self.duplicated(past, &waiters, found, ReasonCode::KeyInFlight, out)?;
+                    out.extend(private);
+                    Ok(())
                 }
                 None => self.promoted(past, &key, out),
             };
@@ -596,6 +599,23 @@ impl State {
             return Ok(());
         }
         Ok(())
+    }
+
+    /// When a source became private after the holder of the key read it, and before one of the waiters asked.
+    fn told_private<P: Past>(
+        &self,
+        past: &P,
+        waiters: &[Seq],
+        found: &Output,
+    ) -> Result<Option<Event>, P::Error> {
+        let tells = |request: &&Seq| {
+            let open = self.open.get(request);
+            open.is_some_and(|open| open.warnings.contains(Warning::SourcePrivate))
+        };
+        let Some(request) = waiters.iter().find(tells).copied() else { return Ok(None) };
+        let maker = self.row(past, found.of)?;
+        let summary = found.summary.clone();
+        Ok(maker.map(|row| Event::SourceBecamePrivate { request, made: row.last, summary }))
     }
 
     fn duplicated<P: Past>(
@@ -637,7 +657,7 @@ impl State {
         let first = waiters.min_by_key(|(request, open)| (open.eligible_at, *request));
         let Some((request, open)) = first else { return Ok(()) };
         // It does not share its key with an output after all.
-        let warnings = open.warnings;
+        let warnings = open.warnings.without_sources();
         out.push(Event::ParkedAccepted { request, head: past.head(request)?, warnings });
         Ok(())
     }

@@ -465,6 +465,15 @@ impl State {
         [&self.changed.rows, &self.leaving.rows]
     }
 
+    /// The keys whose output the tables do not know yet, each with the event that made it.
+    pub(crate) fn recent_outputs(&self) -> impl Iterator<Item = (Digest16, Seq)> {
+        let keys = [&self.leaving, &self.changed].into_iter().flat_map(|one| one.keys.iter());
+        keys.filter_map(|(key, holder)| {
+            let row = self.recent_rows().into_iter().find_map(|rows| rows.get(holder))?;
+            row.status.has_output().then_some((*key, row.last))
+        })
+    }
+
     /// Brings the schedule up to `now`: moves what has become ready or more urgent. Returns false
     /// when more is left to move than one call may.
     pub(crate) fn advance(&mut self, now: Timestamp) -> bool {

@@ -22,6 +22,7 @@ use crate::contract::ids::Seq;
 use crate::contract::privacy::Confinement;
 use crate::contract::request::Request;
 use crate::contract::source::InputContext;
+use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{ErrorClass, FailureCause, ReasonCode, Warning, Warnings};
 use crate::export::item::ContextIdentity;
 use crate::facts::attempt::InputFacts;
@@ -88,8 +89,10 @@ pub(crate) struct FlowWorker {
     packs: Mutex<BTreeMap<(String, Digest), ReadyPack>>,
     /// Where flows run, if not on the threads of this process.
     processes: Isolation,
-    /// What the requests of this process were made from, by key. The tables do not know them yet.
-    recent: Mutex<HashMap<Digest16, MadeFrom>>,
+    /// What was made lately, by key. The tables do not know it yet.
+    recent: Mutex<HashMap<Digest16, Recent>>,
+    /// Calls that wait before they are sent, by their request: until when, and why.
+    waiting: Arc<Mutex<BTreeMap<Seq, (Timestamp, String)>>>,
     /// Where traces go; `None` while no collector is configured.
     telemetry: Option<Arc<Telemetry>>,
     /// Flows whose pack this process has recorded in the log.
@@ -129,6 +132,7 @@ impl FlowWorker {
             packs: Mutex::default(),
             processes: None,
             recent: Mutex::default(),
+            waiting: Arc::default(),
             telemetry: None,
             told: Mutex::default(),
         })
@@ -201,13 +205,13 @@ impl FlowWorker {
         Duration::from_millis(poll.unwrap_or(BATCH_POLL_MS).max(10).unsigned_abs())
     }
 
-    /// Keeps the hash of what a request is made from, for a check of the same request later.
-    fn remember(&self, taken: &TakenRequest, made_from: MadeFrom) {
+    /// Keeps what a request is made from, for a check of the same request later.
+    fn remember(&self, key: Digest16, recently: Recent) {
         let mut recent = self.recent.lock();
         if recent.len() >= RECENT_MAX {
             recent.clear();
         }
-        recent.insert(taken.key.head(), made_from);
+        recent.insert(key, recently);
     }
 
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
@@ -407,7 +411,9 @@ impl Worker for FlowWorker {
             Err(outcome) => return Begun::Done(vec![outcome]),
         };
         let text = prepared.resolved.source_text_hash;
-        self.remember(&job.taken, MadeFrom::of(prepared.context, text));
+        let made_from = MadeFrom::of(prepared.context, text);
+        let request = recorder.request;
+        self.remember(job.taken.key.head(), Recent::Read { request, made_from });
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
@@ -418,9 +424,13 @@ impl Worker for FlowWorker {
             return Begun::Done(vec![resolved, prepared.make(recorder, None, 1)]);
         }
         let job = job.clone();
+        let waiting = Arc::clone(&self.waiting);
         let paid = move |recorder: &AttemptRecorder<'_>| {
-            let kept = PaidReplies { recorder, job: &job, fresh: AtomicU64::new(0) };
-            prepared.make(recorder, Some(&kept), CONCURRENCY)
+            let (fresh, clock) = (AtomicU64::new(0), &*prepared.clock);
+            let kept = PaidReplies { recorder, job: &job, fresh, waiting: &waiting, clock };
+            let outcome = prepared.make(recorder, Some(&kept), CONCURRENCY);
+            waiting.lock().remove(&recorder.request);
+            outcome
         };
         Begun::Resolved(resolved, Box::new(paid))
     }
@@ -433,6 +443,10 @@ impl Worker for FlowWorker {
         self.setup.read().providers.resting()
     }
 
+    fn waiting_calls(&self) -> BTreeMap<Seq, (Timestamp, String)> {
+        self.waiting.lock().clone()
+    }
+
     fn charged(&self, all: &DayCharged) {
         self.setup.read().providers.budget().catch_up(all.day, spent(all));
     }
@@ -441,16 +455,25 @@ impl Worker for FlowWorker {
         self.telemetry.as_ref().map(|telemetry| telemetry.overview())
     }
 
+    fn was_made(&self, key: Digest16, ended: Seq) {
+        self.remember(key, Recent::Made(ended));
+    }
+
     fn source_since(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> Warnings {
         let recent = self.recent.lock().get(&request.key.head()).copied();
-        let Some(then) = recent.or_else(|| made_from(log, ended?)) else {
-            return Warnings::default();
+        let then = match (recent, ended) {
+            (Some(Recent::Read { request, made_from }), _) => Some((request, made_from)),
+            (Some(Recent::Made(ended)), _) | (None, Some(ended)) => made_from(log, ended),
+            (None, None) => None,
         };
-        match self.read_again(request) {
-            Ok(now) => now.since(then),
-            Err(NotReadAgain::Missing) => Warnings::default().with(Warning::SourceMissing),
+        let Some((maker, then)) = then else { return Warnings::default() };
+        // A request with the same key may name other sources: those of the summary count.
+        let Ok(Some(event)) = log.event(maker) else { return Warnings::default() };
+        match event.taken().map(|made| self.read_again(made)) {
+            Some(Ok(now)) => now.since(then),
+            Some(Err(NotReadAgain::Missing)) => Warnings::default().with(Warning::SourceMissing),
             // A text that cannot be read now cannot be compared.
-            Err(NotReadAgain::Unread) => Warnings::default(),
+            Some(Err(NotReadAgain::Unread)) | None => Warnings::default(),
         }
     }
 }
@@ -488,6 +511,15 @@ enum NotReadAgain {
     Unread,
 }
 
+/// What is known of the output of a key before the tables know it.
+#[derive(Debug, Clone, Copy)]
+enum Recent {
+    /// This process read the sources of the request.
+    Read { request: Seq, made_from: MadeFrom },
+    /// This event made it.
+    Made(Seq),
+}
+
 /// What an output is made from.
 #[derive(Debug, Clone, Copy)]
 struct MadeFrom {
@@ -512,11 +544,14 @@ impl MadeFrom {
     }
 }
 
-/// What an output was made from.
-fn made_from(log: &Reader, ended: Seq) -> Option<MadeFrom> {
-    let Event::SummaryProduced { input, .. } = log.event(ended).ok()?? else { return None };
+/// The request that made an output, and what it was made from.
+fn made_from(log: &Reader, ended: Seq) -> Option<(Seq, MadeFrom)> {
+    let Event::SummaryProduced { request, input, .. } = log.event(ended).ok()?? else {
+        return None;
+    };
     let item: Value = serde_json::from_slice(&log.body(ended).ok()??).ok()?;
-    Some(MadeFrom::of(ContextIdentity::of(&item["selection"]), input.source_text_hash?))
+    let context = ContextIdentity::of(&item["selection"]);
+    Some((request, MadeFrom::of(context, input.source_text_hash?)))
 }
 
 /// What the sources say beside their texts. Above the bound of contexts it is the publish flag alone.

@@ -1,24 +1,31 @@
 //! Responses that cost money, and what they cost.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::flow::ReplyCache;
 use crate::model::{
     Bill, CallEnd, Charge, Listener, ModelError, ModelIdentity, ModelReply, RightOfWay, Spent,
 };
+use crate::os::Clock;
 use crate::state::event;
 use crate::state::flows::DayCharged;
 
 use super::item::model_name;
 use super::worker::{AttemptRecorder, Job};
 
+/// A shorter wait of a call is not told.
+const TOLD_MIN: Duration = Duration::from_secs(1);
 /// The log counts cost in billionths of the currency.
 const NANOS: f64 = 1e9;
 
@@ -28,6 +35,8 @@ pub(super) struct PaidReplies<'a> {
     pub job: &'a Job,
     /// The number of responses that this attempt itself paid for.
     pub fresh: AtomicU64,
+    pub waiting: &'a Mutex<BTreeMap<Seq, (Timestamp, String)>>,
+    pub clock: &'a dyn Clock,
 }
 
 impl Bill for PaidReplies<'_> {
@@ -57,8 +66,13 @@ impl Bill for PaidReplies<'_> {
         self.recorder.learned(learned);
     }
 
-    /// `status` tells how long a provider is left alone.
-    fn waits(&self, _: &ModelError, _: Duration) {}
+    fn waits(&self, why: &ModelError, time: Duration) {
+        if time >= TOLD_MIN {
+            let ms = i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+            let until = self.clock.now().plus_ms(ms);
+            self.waiting.lock().insert(self.recorder.request, (until, why.to_string()));
+        }
+    }
 }
 
 impl Listener for PaidReplies<'_> {

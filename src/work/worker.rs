@@ -15,11 +15,13 @@ use std::time::Duration;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Warnings;
 use crate::facts::dialect::LearnedDialect;
 use crate::facts::model::AnswerFacts;
 use crate::log::{ReadError, Reader};
 use crate::model::{CallEnd, ModelReply, Resting, RightOfWay};
+use crate::state::Digest16;
 use crate::state::decide::Outcome;
 use crate::state::event::{Charge, PassedOver, TakenRequest};
 use crate::state::flows::DayCharged;
@@ -139,6 +141,11 @@ pub trait Worker: Send + Sync {
         BTreeMap::new()
     }
 
+    /// The calls of attempts under way that wait before they are sent.
+    fn waiting_calls(&self) -> BTreeMap<Seq, (Timestamp, String)> {
+        BTreeMap::new()
+    }
+
     /// What all hosts that share the log have spent on its latest day.
     fn charged(&self, all: &DayCharged) {
         let _ = all;
@@ -149,7 +156,13 @@ pub trait Worker: Send + Sync {
         None
     }
 
-    /// What became upstream of the source of a request since the output of its key was made.
+    /// The output of a key was made by this event. It tells what the worker did not see: what another
+    /// process made and the tables do not know yet.
+    fn was_made(&self, key: Digest16, ended: Seq) {
+        let _ = (key, ended);
+    }
+
+    /// What became upstream of the sources of an output since it was made, for a request with its key.
     /// `ended` is the event that ended the maker of that output, where the tables know it.
     fn source_since(&self, log: &Reader, request: &TakenRequest, ended: Option<Seq>) -> Warnings {
         let _ = (log, request, ended);

@@ -262,6 +262,44 @@ fn a_duplicate_of_changed_text_warns() {
 }
 
 #[test]
+fn a_request_that_waits_keeps_the_warning_until_the_text_is_read_again() {
+    let source = Warnings::default().with(Warning::SourceChanged).with(Warning::SourcePrivate);
+    let arrive = |world: &mut World, id: &str| {
+        let request = Box::new(ask(id, "k").taken);
+        let flow = super::super::decide::FlowStanding::Active;
+        world.arrive_as(Arrival { request, flow, refused: None, source })
+    };
+    let warnings_of_ending = |world: &mut World| {
+        world.settle();
+        let ending = world.past.events.iter().rev().find_map(|event| match event {
+            Event::RequestDuplicated { warnings, .. } => Some(*warnings),
+            _ => None,
+        });
+        (ending.unwrap(), matches!(world.last(), Event::SourceBecamePrivate { .. }))
+    };
+    for fails in [false, true] {
+        let mut world = World::new();
+        arrive(&mut world, "a");
+        let first = world.last_seq();
+        // It has not read its text yet.
+        assert_eq!(arrive(&mut world, "early"), ["RequestParked"]);
+        let Event::RequestParked { request, .. } = world.last() else { panic!() };
+        assert_eq!(request.warnings, Warnings::default());
+        world.start();
+        assert_eq!(arrive(&mut world, "late"), ["RequestParked"]);
+        if fails {
+            world.fail(first, RetryHint::Later);
+            world.now = world.now.plus_ms(10_000_000);
+            world.start();
+        }
+        world.produce(first, "sum");
+        let (warnings, names_it) = warnings_of_ending(&mut world);
+        assert_eq!(warnings, if fails { Warnings::default() } else { source });
+        assert_eq!(names_it, !fails);
+    }
+}
+
+#[test]
 fn a_duplicate_of_a_text_that_became_private_names_the_event_of_the_summary() {
     let mut world = World::new();
     let arrive = |world: &mut World, id: &str, key: &str, source: Warnings| {
