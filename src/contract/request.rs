@@ -82,7 +82,7 @@ pub struct Work {
     pub flow_id: String,
     /// `flow_ref.variant`.
     pub variant: Option<String>,
-    /// Flow parameters exactly as given; empty when absent.
+    /// Flow parameters as given, without those that are null; empty when absent.
     pub params: Map<String, Value>,
 }
 

@@ -56,12 +56,14 @@ pub(super) fn settle(raw: Raw<'_>) -> Result<Request, Refusal> {
     let created_at = findings.instant("/created_at", &raw.created_at);
     let not_before = raw.not_before.map(|text| findings.instant("/not_before", &text));
     let deadline = raw.deadline.map(|text| findings.instant("/deadline", &text));
-    if let Some(number) = &raw.wide_integer {
+    if let Some((place, number)) = &raw.wide_integer {
         let shown: String = number.chars().take(40).collect();
         let message =
             format!("the integer {shown} does not fit into 64 bits: write it as a string");
-        findings.error("/work/params", message);
+        findings.error(place, message);
     }
+    let mut params = raw.params;
+    params.retain(|_, value| !value.is_null());
     let input = settle_input(raw.input, &mut findings);
     let Some(input) = input.filter(|_| findings.errors.is_empty()) else {
         return Err(Refusal {
@@ -90,7 +92,7 @@ pub(super) fn settle(raw: Raw<'_>) -> Result<Request, Refusal> {
             subkind: raw.subkind.into_owned(),
             flow_id: raw.flow_id.into_owned(),
             variant: raw.variant.map(Cow::into_owned),
-            params: raw.params,
+            params,
         },
         input,
         warnings: findings.warnings,

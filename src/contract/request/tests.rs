@@ -468,5 +468,32 @@ fn large_integers_in_params_keep_their_identity() {
         let refusal = parse(wide).unwrap_err();
         assert_eq!(refusal.errors[0].pointer, "/work/params");
         assert!(refusal.errors[0].message.contains(wide), "{:?}", refusal.errors);
+        let record = include_str!("../../../tests/fixtures/seam/request_a.json");
+        let mut record: Value = serde_json::from_str(record).unwrap();
+        record["input"] = json!({"mode": "query", "bus": "event_bus", "query": {
+            "schema_version": crate::contract::query::SCHEMA, "day": "2026-02-11",
+            "where": {"conversation_id": "NUMBER"}}});
+        let line = record.to_string().replace("\"NUMBER\"", wide);
+        let refusal = Request::parse(line.as_bytes()).unwrap_err();
+        assert_eq!(refusal.errors[0].pointer, "/input/query/where");
+        assert!(refusal.errors[0].message.contains(wide), "{:?}", refusal.errors);
     }
+}
+
+#[test]
+fn a_parameter_that_is_null_is_absent() {
+    let parse = |params: Value| {
+        let record = include_str!("../../../tests/fixtures/seam/request_a.json");
+        let mut record: Value = serde_json::from_str(record).unwrap();
+        record.as_object_mut().unwrap().remove("idempotency_key");
+        record["work"]["params"] = params;
+        assert_eq!(crate::contract::schema::check(SCHEMA, &record), []);
+        Request::parse(record.to_string().as_bytes()).unwrap()
+    };
+    let (none, null) = (parse(json!({})), parse(json!({"day": null, "topic": null})));
+    assert_eq!(parse(Value::Null).effective_key(), none.effective_key());
+    assert_eq!((null.effective_key(), &null.work), (none.effective_key(), &none.work));
+    // A null inside a value is part of the value.
+    let within = parse(json!({"contact": {"name": null}}));
+    assert_eq!(within.work.params["contact"], json!({"name": null}));
 }

@@ -34,8 +34,8 @@ pub(super) struct Raw<'de> {
     pub flow_id: Str<'de>,
     pub variant: Option<Str<'de>>,
     pub params: Map<String, Value>,
-    /// An integer in the parameters that 64 bits cannot hold.
-    pub(crate) wide_integer: Option<Str<'de>>,
+    /// An integer in the parameters or conditions that 64 bits cannot hold, and the place of the object.
+    pub(crate) wide_integer: Option<(&'static str, Str<'de>)>,
     pub input: RawInput<'de>,
 }
 
@@ -65,9 +65,14 @@ pub(super) fn read(text: &str) -> Option<Raw<'_>> {
     let root = RequestMembers::read(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     let mut raw = complete(root)?;
-    if raw.params.values().any(has_large_float) {
-        raw.wide_integer = wide_integer(text).map(Cow::Borrowed);
-    }
+    let place = match &raw.input {
+        _ if raw.params.values().any(has_large_float) => Some("/work/params"),
+        RawInput::Query { query, .. } if query.conditions.values().any(has_large_float) => {
+            Some("/input/query/where")
+        }
+        _ => None,
+    };
+    raw.wide_integer = place.and_then(|place| Some((place, Cow::Borrowed(wide_integer(text)?))));
     Some(raw)
 }
 
