@@ -342,6 +342,163 @@ fn now_goes_before_a_scheduled_twin_and_both_say_where_they_stand() {
 }
 
 /// A query over events.
+/// A budget that one call uses up.
+const DAY: &str = "[budget]\nmax_tokens_per_day = 100000\n";
+
+/// An answer that uses up [`DAY`].
+fn used_up() -> Act {
+    let answer = flow_home::good_answer();
+    let message = json!({"role": "assistant", "content": answer});
+    let choice = json!({"index": 0, "finish_reason": "stop", "message": message});
+    let usage = json!({"prompt_tokens": 99_990, "completion_tokens": 7});
+    let reply = json!({"model": "loop-1", "usage": usage, "choices": [choice]});
+    Act::Send(200, Vec::new(), reply.to_string())
+}
+
+/// What `show` says of a request that waits, for programs and for people.
+fn waits(home: &Home, id: &str) -> (Value, String) {
+    let shown: Value = serde_json::from_str(&home.ok(&["--json", "show", id])).unwrap();
+    (shown["latest"]["waits"].clone(), home.ok(&["show", id]))
+}
+
+/// Whatever keeps a request, each view of it says what, and when it may go on.
+#[test]
+fn each_request_that_waits_says_for_what() {
+    let server = Server::start(vec![used_up(), good()]);
+    let home = Home::new(&config(&server, "", DAY));
+    for file in ["a.txt", "b.txt", "c.txt"] {
+        let text = format!("The meeting of {file} moved to Tuesday.");
+        std::fs::write(home.path("buses/other").join(file), text).unwrap();
+    }
+    let service = home.serve();
+    let flow_line = |id: &str, file: &str, flow: &str| {
+        let mut line = line(id, file, json!({}));
+        line["work"]["flow_ref"]["flow_id"] = flow.into();
+        line
+    };
+    append(&home, &flow_line("spends", "c.txt", FLOW));
+    until("the budget is spent", || home.acks("spends").len() == 2);
+    append(&home, &flow_line("budget", "a.txt", FLOW));
+    let scheduled = json!({"urgency": "scheduled", "not_before": "2099-01-01T00:00:00Z"});
+    append(&home, &line("scheduled", "b.txt", scheduled.clone()));
+    append(&home, &line("parked", "b.txt", scheduled));
+    until("all were tried", || home.acks("parked").len() == 1 && home.acks("budget").len() == 2);
+    home.ok(&["pause"]);
+    append(&home, &line("unread", "c.txt", json!({})));
+    let far = "2099-01-01T00:00:00.000Z";
+    for (id, what, said) in [
+        ("scheduled", "not_before", "its `not_before` has not come"),
+        ("parked", "key_in_flight", "it waits for scheduled, which has the same key"),
+        ("budget", "budget", "the budget of the day is used up"),
+    ] {
+        let (waits, shown) = waits(&home, id);
+        assert_eq!(waits["for"], what, "{waits}");
+        let (message, next) = (waits["message"].as_str().unwrap(), waits["next"].as_str());
+        assert!(message.contains(said) && shown.contains(message), "{shown}");
+        let next = next.unwrap();
+        assert!(message.contains(next), "{message}");
+        assert!(id == "budget" || next == far, "{message}");
+    }
+    assert_eq!(waits(&home, "parked").0["behind"], "scheduled");
+    let lost = home.run(&["show", "unread"]);
+    let lost = String::from_utf8(lost.stderr).unwrap();
+    assert!(lost.contains("of the queue are not read yet (paused: operator)"), "{lost}");
+    let listed = home.ok(&["requests"]);
+    let row = listed.lines().find(|line| line.starts_with("scheduled")).unwrap();
+    assert!(row.contains("not_before") && row.contains(far), "{listed}");
+    let status = home.status();
+    let kinds = status["requests"]["waits"].as_array().unwrap();
+    let of = |what: &str| kinds.iter().find(|kind| kind["for"] == what);
+    assert_eq!(of("not_before").unwrap()["next"], far, "{kinds:?}");
+    assert!(of("budget").is_some() && of("key_in_flight").is_some(), "{kinds:?}");
+    let said = home.ok(&["status"]);
+    assert!(said.contains(&format!("1 waiting: not_before, next at {far}")), "{said}");
+    home.ok(&["resume"]);
+    until("the last one is read", || home.acks("unread").len() == 2);
+    assert_eq!(waits(&home, "unread").0, Value::Null, "it has ended");
+    // A person who waits for a request is told once what it waits for.
+    let scheduled = json!({"urgency": "scheduled", "not_before": "2099-01-01T00:00:00Z"});
+    let text = line(
+        "asked",
+        "c.txt",
+        json!({"idempotency_key": "own", "urgency": scheduled["urgency"],
+        "not_before": scheduled["not_before"]}),
+    );
+    std::fs::write(home.path("asked.jsonl"), format!("{text}\n")).unwrap();
+    let file = home.path("asked.jsonl");
+    let ran = home.run(&["submit", file.to_str().unwrap(), "--wait", "--timeout", "4s"]);
+    let told = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(told.matches("asked waits: its `not_before` has not come").count(), 1, "{told}");
+    // Without a service, what could run says that nobody works on it.
+    drop(service);
+    assert_eq!(waits(&home, "scheduled").0["for"], "not_before");
+}
+
+/// What a lower budget held back goes on with a higher one, after a reload and after a restart, and only then.
+#[test]
+fn a_higher_budget_frees_what_the_lower_one_held_back() {
+    let server = Server::start(vec![used_up(), good(), good()]);
+    let home = Home::new(&config(&server, "", DAY));
+    let tries = |id: &str| home.acks(id).iter().filter(|ack| ack["cause"] == "budget").count();
+    home.ask("spends", FLOW, "The roof was repaired on Monday.");
+    home.ok(&["drain"]);
+    for id in ["first", "second"] {
+        home.ask(id, FLOW, &format!("The meeting of {id} moved to Tuesday."));
+    }
+    home.ok(&["drain"]);
+    assert_eq!((tries("first"), tries("second")), (1, 1));
+    // The same settings end as before, so nobody asks.
+    home.ok(&["drain"]);
+    assert_eq!((tries("first"), tries("second")), (1, 1));
+    assert_eq!(server.seen().len(), 1);
+    let service = home.serve();
+    let up = || home.run(&["status"]).stdout.windows(7).any(|word| word == b"(serve,");
+    until("the service is up", up);
+    let raised = DAY.replace("100000", "150000");
+    home.configure(&config(&server, "", &raised));
+    let reload = || String::from_utf8(home.run(&["reload"]).stderr).unwrap();
+    let said = reload();
+    assert!(said.contains("2 requests that the budget held back go on"), "{said}");
+    until("both end", || {
+        ["first", "second"].iter().all(|id| home.last_ack(id)["status"] == "completed")
+    });
+    assert_eq!(reload().trim(), "reloaded");
+    service.terminate();
+    // A restart with a higher budget does the same.
+    let more = Server::start(vec![used_up(), good()]);
+    home.configure(&config(&more, "", &DAY.replace("100000", "160000")));
+    home.ask("spends again", FLOW, "The boat was painted on Sunday.");
+    home.ok(&["drain"]);
+    home.ask("third", FLOW, "The train leaves at nine.");
+    home.ok(&["drain"]);
+    assert_eq!(tries("third"), 1);
+    home.configure(&config(&more, "", ""));
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("third")["status"], "completed");
+    home.ok(&["verify"]);
+    home.ok(&["replay", "--verify"]);
+}
+
+/// A call that its provider delays is told while the attempt is under way.
+#[test]
+fn a_call_that_waits_for_its_rate_says_so() {
+    let server = Server::start(vec![good(), good()]);
+    let home = Home::new(&config(&server, "requests_per_minute = 1", ""));
+    let service = home.serve();
+    for id in ["first", "second"] {
+        home.ask(id, FLOW, "The roof was repaired on Monday.");
+    }
+    until("one waits for the rate", || {
+        ["first", "second"].iter().any(|id| {
+            let shown = home.run(&["--json", "show", id]).stdout;
+            let shown: Value = serde_json::from_slice(&shown).unwrap_or_default();
+            let waits = &shown["latest"]["waits"];
+            waits["for"] == "provider" && waits["next"].is_string()
+        })
+    });
+    drop(service);
+}
+
 fn query(id: &str, query: Value) -> Value {
     let mut query = query;
     query["schema_version"] = "summary_request_query.v1".into();
@@ -394,6 +551,25 @@ fn a_missing_day_is_never_an_empty_one() {
     assert_eq!(ack["reason_code"], "skipped_empty_selection", "the empty day was read");
     assert_eq!(ack["warnings"], json!(["upstream_days_missing"]));
     assert_eq!(ack["message"], "event_bus has no manifest of 2026-02-14");
+    assert!(said.contains("2 requests asked for days that are not published"), "{said}");
+    let shown =
+        |id: &str| -> Value { serde_json::from_str(&home.ok(&["--json", "show", id])).unwrap() };
+    let told = "days of its range are not published: event_bus has no manifest of";
+    for (id, days) in [
+        ("one of three", &["2026-02-10", "2026-02-12"][..]),
+        ("empty and missing", &["2026-02-14"]),
+    ] {
+        assert_eq!(shown(id)["latest"]["missing_days"]["days"], json!(days));
+        let text = home.ok(&["show", id]);
+        assert!(text.contains(&format!("{told} {}", days.join(", "))), "{text}");
+    }
+    assert_eq!(shown("empty")["latest"]["missing_days"], Value::Null);
+    for command in ["explain", "read"] {
+        let id =
+            home.last_ack("one of three")["summary"]["summary_id"].as_str().unwrap().to_owned();
+        let text = home.ok(&[command, &id]);
+        assert!(text.contains("without 2026-02-10, 2026-02-12, not published"), "{text}");
+    }
     let manifest = |day: &str| -> Value {
         let path = format!("buses/summaries/manifest/{day}.events.summary.manifest.json");
         serde_json::from_slice(&std::fs::read(home.path(&path)).unwrap()).unwrap()
@@ -430,6 +606,8 @@ fn a_missing_day_is_never_an_empty_one() {
     assert_eq!(ends, [&json!("identical_work"), &Value::Null], "{two} {limited}");
     for ack in [two, limited] {
         assert_eq!(ack["warnings"], json!(["upstream_days_missing"]), "{ack}");
+        let id = ack["request_id"].as_str().unwrap();
+        assert_eq!(shown(id)["latest"]["missing_days"]["days"], json!(["2026-02-12"]), "{ack}");
     }
     home.ok(&["verify"]);
     home.ok(&["replay", "--verify"]);

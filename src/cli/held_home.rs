@@ -27,6 +27,7 @@ use crate::control::answers::answer;
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::{ControlClient, ControlServer, Progress};
+use crate::control::waits::WaitingCalls;
 use crate::export::publish::workshop;
 use crate::home::{Home, HomeLock, OLD_LOGS, RECOVERING};
 use crate::import::{TakenBack, Target, take_back};
@@ -257,6 +258,7 @@ impl HeldHome {
             flows: &self.flows,
             queue_bytes: queue.map_or(0, |stat| stat.len),
             free_bytes: disk.free_bytes(&self.home.root).ok(),
+            waiting_calls: WaitingCalls::new(),
         };
         let reply = answer(&mut self.engine, &around, question).map_err(|e| engine_failed(&e))?;
         self.commit(now)?;

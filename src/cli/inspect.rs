@@ -240,6 +240,15 @@ impl StatusLines {
             let next = next.unwrap_or_default();
             self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{next}")));
         }
+        // The troubles tell the others.
+        let merely = ["not_before", "paused", "no_service", "provider"];
+        for wait in requests["waits"].as_array().into_iter().flatten() {
+            if merely.iter().any(|what| wait["for"] == *what) {
+                let (count, what) = (&wait["requests"], plain_line(&text(&wait["for"])));
+                let next = wait["next"].as_str().map(|at| format!(", next at {at}"));
+                self.line("", format!("{count:>8} waiting: {what}{}", next.unwrap_or_default()));
+            }
+        }
         for failure in requests["failures"].as_array().into_iter().flatten() {
             let reason = reason_words(failure).unwrap_or_default();
             let (count, state) = (&failure["requests"], text(&failure["state"]));
@@ -422,7 +431,8 @@ impl RequestsArgs {
         session.close()?;
         if !context.ui.json {
             // A narrow terminal shows the first ones.
-            let header = ["REQUEST", "STATE", "SOURCE", "REASON", "TAKEN", "FLOW", "TRIES", "REPO"];
+            let header =
+                ["REQUEST", "STATE", "SOURCE", "REASON", "NEXT", "TAKEN", "FLOW", "TRIES", "REPO"];
             context.ui.table(&header, &rows);
             if hidden > 0 {
                 let all = ui::count(hidden as u64, "duplicate");
@@ -490,6 +500,10 @@ fn request_row(row: &Value) -> Vec<String> {
     if row["cause"].is_string() {
         cells[3] = reason_words(row).unwrap_or_default();
     }
+    if let Some(what) = row["waits"]["for"].as_str().filter(|_| row["reason_code"].is_null()) {
+        cells[3] = what.to_owned();
+    }
+    cells.insert(4, text(&row["waits"]["next"]));
     cells
 }
 
@@ -592,13 +606,21 @@ fn show_one(context: &Context, shown: &Value) {
     if let Some(day) = shown["forgotten_on"].as_str() {
         context.ui.out(format!("  {} forgotten on {day}, by request", ui::yellow("summary")));
     }
+    if let Some(why) = shown["waits"]["message"].as_str() {
+        context.ui.out(format!("  {}  {}", ui::yellow("waits"), plain_line(why)));
+    }
     context.ui.out(format!("  flow   {}", text(&request["flow_id"])));
     context.ui.out(format!("  from   {}", text(&request["repo"])));
     context.ui.out(format!("  queue  line {} at byte {}", request["line"], request["offset"]));
     context.ui.out(format!("  key    {}", text(&request["idempotency_key"])));
     context.ui.out(format!("  trace  {}", text(&shown["trace_id"])));
     for warning in Warning::ALL.iter().filter(|warning| acks_warn_of(shown, **warning)) {
-        context.ui.out(format!("  {} {}", ui::yellow("warning:"), in_words(*warning)));
+        let which = match warning {
+            Warning::UpstreamDaysMissing => shown["missing_days"]["message"].as_str(),
+            _ => None,
+        };
+        let which = which.map(|which| format!(": {}", plain_line(which))).unwrap_or_default();
+        context.ui.out(format!("  {} {}{which}", ui::yellow("warning:"), in_words(*warning)));
     }
     for event in shown["events"].as_array().into_iter().flatten() {
         if event["cause"] == FailureCause::Batch.as_str() {

@@ -31,6 +31,8 @@ use crate::synthesis::summary_items;
 
 /// Sources that an error lists when a word fits several.
 const CANDIDATES: usize = 10;
+/// Missing days that a line names.
+const DAYS_NAMED: usize = 5;
 /// The word for what is not meant for others.
 pub(super) const PRIVATE: &str = "private";
 
@@ -71,7 +73,21 @@ impl Published {
     pub(super) fn warnings(&self) -> Vec<String> {
         let day = self.mark.as_ref().and_then(VersionMark::replaced_on);
         let replaced = day.map(|day| format!("older version, replaced on {day}"));
-        replaced.into_iter().chain(self.is_gone.then(|| "its file is gone".to_owned())).collect()
+        let gone = self.is_gone.then(|| "its file is gone".to_owned());
+        replaced.into_iter().chain(gone).chain(self.missing_days()).collect()
+    }
+
+    /// The days of its range that were not published when it was made.
+    fn missing_days(&self) -> Option<String> {
+        let quality = &self.item.value["outputs"]["quality"];
+        let days = quality["missing_days"].as_array()?;
+        let named: Vec<&str> = days.iter().filter_map(Value::as_str).take(DAYS_NAMED).collect();
+        let count = quality["missing_days_count"].as_u64().unwrap_or(days.len() as u64);
+        let more = match count.saturating_sub(named.len() as u64) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (count > 0).then(|| format!("without {}{more}, not published", named.join(", ")))
     }
 
     /// What keeps it on this machine, and what keeps it unpublished.

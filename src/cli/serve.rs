@@ -137,7 +137,8 @@ fn show_made(context: &Context, ended: &Ended) {
     ));
 }
 
-/// Names the requests that got an earlier summary although something became of their source since.
+/// Names the requests that got an earlier summary although something became of their source since, and those
+/// about days that are not published.
 fn tell_stale(context: &Context, ended: &Ended) {
     let told = [
         (Warning::SourceMissing, "is gone since", "the summary stays as it is"),
@@ -148,6 +149,21 @@ fn tell_stale(context: &Context, ended: &Ended) {
             "others are not shown this summary any more",
         ),
     ];
+    let missing = ended.acks.iter().filter(|(_, ack)| {
+        let warnings = ack["warnings"].as_array().into_iter().flatten();
+        warnings.into_iter().any(|told| *told == Warning::UpstreamDaysMissing.as_str())
+    });
+    let missing: Vec<&str> = missing.map(|(id, _)| id.as_str()).collect();
+    if !missing.is_empty() {
+        let shown = missing.len().min(STALE);
+        let more = if missing.len() > STALE { ", …" } else { "" };
+        context.ui.talk(format!(
+            "{} {} asked for days that are not published ({}{more}); `summarizer show` names them",
+            ui::yellow("warning:"),
+            ui::count(missing.len(), "request"),
+            missing[..shown].join(", "),
+        ));
+    }
     for (warning, what, then) in told {
         let stale = ended.acks.iter().filter(|(_, ack)| became_of_source(ack) == Some(warning));
         let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();

@@ -47,6 +47,7 @@ use crate::control::answers::{self, answer_about};
 use crate::control::question::{Answer, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
+use crate::control::waits::WaitingCalls;
 use crate::export::Committed;
 use crate::os::jail::THIS_PROGRAM;
 use crate::projections::exporters;
@@ -481,6 +482,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             flows,
             queue_bytes: queue.map_or(0, |stat| stat.len),
             free_bytes: disk.free_bytes(&home.root).ok(),
+            waiting_calls: WaitingCalls::new(),
         };
         Ok(match answer_about(self.copy.follower.view(), &around, question)? {
             answers::Asked::Answered(reply) => reply,

@@ -5,7 +5,7 @@
 //!
 //! See docs/adr/0094-requests-that-cannot-go-on.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::acks::{AckTail, Ended, PAUSE, is_final};
 use super::failure::{Exit, Failure};
 use super::interrupt::{listen, stopped};
+use super::plain::plain_line;
 use super::settings::is_shared;
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
@@ -72,6 +73,20 @@ impl Holder {
     }
 }
 
+/// Why single requests wait, by their ids: the first ones of those that have not ended.
+fn waits_of(socket: &std::path::Path, left: &BTreeSet<&str>) -> BTreeMap<String, String> {
+    let Ok(mut client) = ControlClient::connect(socket) else { return BTreeMap::new() };
+    let waits = left.iter().take(NAMED).filter_map(|id| {
+        let question = Question::Show { id: (*id).to_owned() };
+        let Ok(Answer::Ok(shown)) = client.ask(&question) else { return None };
+        let waits = &shown["latest"]["waits"];
+        // Its turn comes soon: that is no reason a person can do something about.
+        let why = waits["message"].as_str().filter(|_| waits["for"] != "turn")?;
+        Some(((*id).to_owned(), plain_line(why)))
+    });
+    waits.collect()
+}
+
 /// Says what keeps new requests waiting, if anything does.
 pub(super) fn tell_obstacle(context: &Context, socket: &std::path::Path) {
     if let Some(obstacle) = Holder::of(context, socket).obstacle() {
@@ -101,6 +116,7 @@ impl Wait {
         let mut ended = Ended::default();
         let (begun, mut looked) = (Instant::now(), None::<Instant>);
         let mut holder = Holder::Working;
+        let mut waits = BTreeMap::new();
         while !left.is_empty() {
             let acks = tail.acks()?;
             let idle = acks.is_empty();
@@ -124,6 +140,13 @@ impl Wait {
                     let changed = now.obstacle().unwrap_or("a service works again".to_owned());
                     bar.suspend(|| context.ui.talk(ui::dim(&changed)));
                     holder = now;
+                }
+                if holder == Holder::Working {
+                    let now = waits_of(&self.socket, &left);
+                    for (id, why) in now.iter().filter(|(id, why)| waits.get(*id) != Some(*why)) {
+                        bar.suspend(|| context.ui.talk(ui::dim(&format!("{id} waits: {why}"))));
+                    }
+                    waits = now;
                 }
                 looked = Some(Instant::now());
             }

@@ -106,7 +106,6 @@ pub(crate) fn answer_about(
     around: &QuestionContext<'_>,
     question: Question,
 ) -> Result<Asked, EngineError> {
-    let now = around.now;
     let log = view.log().clone();
     let reply = match question {
         // A command that holds the home publishes when it ends.
@@ -116,12 +115,12 @@ pub(crate) fn answer_about(
             match Filter::new(state.as_deref(), flow, since_ms) {
                 Ok(filter) => {
                     let before = Seq(before.unwrap_or(u64::MAX));
-                    requests(&view, now, filter, before, page_rows(limit))
+                    requests(&view, around, filter, before, page_rows(limit))?
                 }
                 Err(why) => refused(why),
             }
         }
-        Question::Show { id } => show(&view, now, &id)?,
+        Question::Show { id } => show(&view, around, &id)?,
         Question::ForgottenOn { name } => later(move || {
             let at = forgotten_at(&log, &name)?;
             let day = at.map(|at| at.day_in(chrono_tz::UTC).to_string());

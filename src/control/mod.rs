@@ -10,3 +10,4 @@ mod requests;
 mod show;
 pub mod socket;
 pub(crate) mod status;
+pub(crate) mod waits;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
+use crate::control::waits::WaitingCalls;
 use crate::explain::ExplainError;
 use crate::home::Home;
 use crate::log::codec::CodecError;
@@ -36,6 +37,8 @@ pub struct QuestionContext<'a> {
     pub(crate) queue_bytes: u64,
     /// Bytes free on its disk.
     pub free_bytes: Option<u64>,
+    /// Calls of attempts under way that wait before they are sent.
+    pub(crate) waiting_calls: WaitingCalls,
 }
 
 /// Why an answer could not be read.

@@ -16,11 +16,13 @@ use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
 use crate::export::ack;
 use crate::log::{Reader, codec};
+use crate::sequencer::engine::EngineError;
 use crate::sequencer::view::View;
 use crate::state::event::TakenRequest;
 use crate::state::{Open, Row, State, Status};
 
-use super::reply::{AnswerError, Reply, later};
+use super::reply::{AnswerError, QuestionContext, Reply, later};
+use super::waits::{Waits, own_wait, waits_of};
 
 /// Rows looked at for one page when few of them pass the filter.
 const SCANNED_PER_PAGE: usize = 20_000;
@@ -69,16 +71,23 @@ struct Listed {
     row: Row,
     word: &'static str,
     eligible_at: Option<Timestamp>,
+    waits: Option<Waits>,
+}
+
+impl Listed {
+    fn ended(row: Row) -> Listed {
+        Listed { row, word: row.status.as_str(), eligible_at: None, waits: None }
+    }
 }
 
 pub(super) fn requests(
     view: &View<'_>,
-    now: Timestamp,
+    around: &QuestionContext<'_>,
     filter: Filter,
     before: Seq,
     limit: usize,
-) -> Reply {
-    let state = view.state();
+) -> Result<Reply, EngineError> {
+    let (now, state, past) = (around.now, view.state(), view.past());
     // The flow of a request is known once its line is read, so more rows than a page may be needed.
     let needed = if filter.flow.is_some() { SCANNED_PER_PAGE } else { limit };
     let mut recent: BTreeMap<Seq, Listed> = BTreeMap::new();
@@ -96,7 +105,12 @@ pub(super) fn requests(
     for (seq, open) in open.take(if is_over { 0 } else { needed }) {
         let word = open_word(state, open, now);
         let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
-        recent.insert(seq, Listed { row: open.row, word, eligible_at });
+        // Only a page of them is told, so no more of the requests before them are looked up.
+        let waits = match count < limit {
+            true => waits_of(state, past, (seq, open), &around.waiting_calls, now)?,
+            false => own_wait(state, (seq, open), &around.waiting_calls, now),
+        };
+        recent.insert(seq, Listed { row: open.row, word, eligible_at, waits });
         (count, oldest) = (count + 1, Some(seq));
     }
     note_given(count, oldest);
@@ -104,13 +118,13 @@ pub(super) fn requests(
         let ended = rows.range(..before).rev().filter(|(_, row)| filter.row(row));
         let (mut count, mut oldest) = (0, None);
         for (seq, row) in ended.take(needed) {
-            recent.insert(*seq, Listed { row: *row, word: row.status.as_str(), eligible_at: None });
+            recent.insert(*seq, Listed::ended(*row));
             (count, oldest) = (count + 1, Some(*seq));
         }
         note_given(count, oldest);
     }
     let log = view.log().clone();
-    later(move || {
+    Ok(later(move || {
         let (mut scanned, mut passed) = (0, 0);
         let mut failure = None;
         let mut reached = Seq(0);
@@ -121,8 +135,7 @@ pub(super) fn requests(
             match codec::decode_row(bytes) {
                 Ok(row) if filter.row(&row) => {
                     passed += 1;
-                    let listed = Listed { row, word: row.status.as_str(), eligible_at: None };
-                    recent.entry(seq).or_insert(listed);
+                    recent.entry(seq).or_insert(Listed::ended(row));
                 }
                 Ok(_) => {}
                 Err(error) => failure = Some(error),
@@ -135,7 +148,7 @@ pub(super) fn requests(
         }
         let lowest = lowest.max(enough.then_some(reached));
         page(&log, recent, &filter, limit, lowest)
-    })
+    }))
 }
 
 fn page(
@@ -162,7 +175,9 @@ fn page(
         let last = if listed.row.last == seq { None } else { log.event(listed.row.last)? };
         // A duplicate ends with the event that takes it in.
         let summary = ack::summary_of(last.as_ref().unwrap_or(&event));
-        rows.push(listing(seq, &listed, taken, summary));
+        let mut row = listing(seq, &listed, taken, summary);
+        row["waits"] = listed.waits.as_ref().map(|waits| waits.told(log)).transpose()?.into();
+        rows.push(row);
         if rows.len() == limit {
             next = Some(seq);
         }

@@ -6,20 +6,23 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::contract::ids::{KeyIndex, Seq};
-use crate::contract::time::Timestamp;
+use crate::contract::time::Day;
 use crate::control::question::Answer;
 use crate::explain::event_json::{event_json, taken_json};
 use crate::explain::{Around, ExplainError, Wanted, explain, forgotten_on};
 use crate::export::{Committed, ack};
+use crate::facts::note::InputNote;
 use crate::log::Reader;
 use crate::sequencer::engine::EngineError;
+use crate::sequencer::mark::QueueMark;
 use crate::sequencer::view::View;
 use crate::state::event::Event;
-use crate::state::{Past as _, Row, State};
+use crate::state::{Past as _, Row};
 use crate::telemetry::trace_id;
 
 use super::reply::{AnswerError, QuestionContext, Reply, later, not_found};
 use super::requests::open_word;
+use super::waits::waits_of;
 
 /// Events of one request that are listed.
 const HISTORY_EVENTS_MAX: usize = 1000;
@@ -29,9 +32,12 @@ const HISTORY_SCAN_MAX: u64 = 5_000_000;
 const ACCEPTANCES_MAX: usize = 100;
 
 /// Everything about one id: a request with all its acceptances, or the request behind a summary.
-pub(super) fn show(view: &View<'_>, now: Timestamp, id: &str) -> Result<Reply, EngineError> {
-    let state = view.state();
-    let past = view.past();
+pub(super) fn show(
+    view: &View<'_>,
+    around: &QuestionContext<'_>,
+    id: &str,
+) -> Result<Reply, EngineError> {
+    let (now, state, past) = (around.now, view.state(), view.past());
     let mut chain = Vec::new();
     let mut cursor = state.newest_of_id(past, id)?;
     if cursor.is_none() {
@@ -41,7 +47,17 @@ pub(super) fn show(view: &View<'_>, now: Timestamp, id: &str) -> Result<Reply, E
         }
     }
     while let Some((seq, row)) = cursor {
-        chain.push((seq, describe(state, seq, &row, now)));
+        let open = state.open_request(seq);
+        let word = open.map_or(row.status.as_str(), |open| open_word(state, open, now));
+        let waits = match open {
+            Some(open) => waits_of(state, past, (seq, open), &around.waiting_calls, now)?,
+            None => None,
+        };
+        let made = match row.output_of {
+            Seq(0) => row.last,
+            of => state.row(past, of)?.map_or(row.last, |of| of.last),
+        };
+        chain.push((seq, word, row, waits, made));
         cursor = match row.previous {
             Seq(0) => None,
             _ if chain.len() >= ACCEPTANCES_MAX => None,
@@ -49,7 +65,7 @@ pub(super) fn show(view: &View<'_>, now: Timestamp, id: &str) -> Result<Reply, E
         };
     }
     if chain.is_empty() {
-        return Ok(not_found(format!("no request or summary {id}")));
+        return Ok(not_found(format!("no request or summary {id}{}", unread(view, around)?)));
     }
     let latest = chain[0].0;
     if past.taken(latest).is_err() {
@@ -58,8 +74,11 @@ pub(super) fn show(view: &View<'_>, now: Timestamp, id: &str) -> Result<Reply, E
     let log = view.log().clone();
     Ok(later(move || {
         let mut acceptances = Vec::new();
-        for (seq, (word, row)) in chain {
-            acceptances.push(history(&log, seq, word, &row)?);
+        for (seq, word, row, waits, made) in chain {
+            let mut history = history(&log, seq, word, &row)?;
+            history["missing_days"] = missing_days(&log, made)?;
+            history["waits"] = waits.map(|waits| waits.told(&log)).transpose()?.into();
+            acceptances.push(history);
         }
         let latest = acceptances.first().cloned().unwrap_or(Value::Null);
         let earlier: Vec<Value> = acceptances.into_iter().skip(1).collect();
@@ -105,10 +124,42 @@ pub(super) fn explained(
     }))
 }
 
-fn describe(state: &State, seq: Seq, row: &Row, now: Timestamp) -> (&'static str, Row) {
-    let word =
-        state.open_request(seq).map_or(row.status.as_str(), |open| open_word(state, open, now));
-    (word, *row)
+/// What else may explain that nothing has an id: its line may be one that nobody has read.
+fn unread(view: &View<'_>, around: &QuestionContext<'_>) -> Result<String, EngineError> {
+    let read = QueueMark::of_host(&around.config.queue_host(), &view.log().mark())?.position.offset;
+    let left = around.queue_bytes.saturating_sub(read);
+    if left == 0 {
+        return Ok(String::new());
+    }
+    let causes: Vec<&str> = view.state().paused().iter().map(|cause| cause.as_str()).collect();
+    let why = match (causes.is_empty(), view.state().session().is_some()) {
+        (false, _) => format!(" (paused: {})", causes.join(", ")),
+        (true, true) => String::new(),
+        (true, false) => " (no process works on it)".to_owned(),
+    };
+    Ok(format!("; {left} bytes of the queue are not read yet{why}"))
+}
+
+/// The days of the range that were not published when an output was made.
+fn missing_days(log: &Reader, made: Seq) -> Result<Value, AnswerError> {
+    let event = log.event(made)?;
+    let notes = match &event {
+        Some(Event::SummaryProduced { input, .. } | Event::RequestSkipped { input, .. }) => {
+            &input.notes[..]
+        }
+        _ => &[],
+    };
+    let missing = notes.iter().find_map(|note| match note {
+        InputNote::DaysMissing(missing) => Some(missing),
+        _ => None,
+    });
+    Ok(missing.map_or(Value::Null, |missing| {
+        let days: Vec<String> = missing.listed.iter().map(Day::to_string).collect();
+        json!({
+            "bus": missing.bus, "days": days, "count": days.len() as u64 + missing.more,
+            "message": missing.to_string(),
+        })
+    }))
 }
 
 /// One acceptance of a request: its line, its events and its acks.

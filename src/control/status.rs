@@ -17,6 +17,7 @@ use crate::state::{State, Status};
 use crate::upkeep::retention;
 
 use super::reply::QuestionContext;
+use super::waits::own_wait;
 
 /// Newest requests whose failures are told.
 const FAILURES_SCANNED: usize = 2_000;
@@ -69,6 +70,7 @@ pub(super) fn status(view: &View<'_>, around: &QuestionContext<'_>) -> Result<Va
             "taken": totals.taken, "open": state.open_count(), "ready": state.ready_count() + left,
             "delayed": state.delayed_count(), "running": state.running_count() - left,
             "by_status": by_status, "by_reason": by_reason, "troubles": troubles(state),
+            "waits": waits(state, around),
             "failures": failures(view)?,
         },
         "failing_providers": failing_providers(state),
@@ -125,6 +127,23 @@ pub(crate) fn troubles(state: &State) -> Vec<Value> {
         })
     });
     troubles.collect()
+}
+
+/// What open requests wait for, also those that are merely early, with the nearest moment at which one of them
+/// may go on.
+fn waits(state: &State, around: &QuestionContext<'_>) -> Vec<Value> {
+    let mut kinds: BTreeMap<_, (u64, Option<Timestamp>)> = BTreeMap::new();
+    for about in state.open_from(Seq(0)).take(TROUBLES_SCANNED) {
+        let waits = own_wait(state, about, &around.waiting_calls, around.now);
+        let Some((what, next)) = waits.map(|waits| waits.kind()) else { continue };
+        let (requests, nearest) = kinds.entry(what).or_default();
+        *requests += 1;
+        *nearest = [*nearest, next].into_iter().flatten().min();
+    }
+    let waits = kinds.into_iter().map(|(what, (requests, next))| {
+        json!({"for": what, "requests": requests, "next": next.map(|at| at.to_string())})
+    });
+    waits.collect()
 }
 
 /// Why requests ended without a summary, among the newest ones, with the words of the newest of each kind.

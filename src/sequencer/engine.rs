@@ -396,6 +396,15 @@ impl Engine {
         Ok(self.push_all(events, now)?)
     }
 
+    /// Lets the requests that the budget held back run now. Returns how many there are.
+    pub(crate) fn free_of_budget(&mut self, now: Timestamp) -> Result<usize, EngineError> {
+        let held: Vec<Seq> = self.state.held_by_budget(now).collect();
+        for request in &held {
+            self.push(Event::DelayEnded { request: *request }, None, now)?;
+        }
+        Ok(held.len())
+    }
+
     /// Settles parked requests whose holder has ended, up to a bound. Returns whether any are left.
     pub fn settle(&mut self, now: Timestamp) -> Result<bool, EngineError> {
         let mut events = Vec::new();

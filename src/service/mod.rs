@@ -21,6 +21,7 @@
 
 mod aside;
 mod batches;
+mod budget;
 mod counts;
 mod day;
 mod error;

@@ -10,6 +10,7 @@ use crate::projections::summaries::Publishing;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
 
+use super::budget;
 use super::error::ServiceError;
 use super::setup::Reloaded;
 use super::state::ServiceLoop;
@@ -70,6 +71,7 @@ impl ServiceLoop {
             flows: &self.service.flows,
             queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
             free_bytes: self.disk.bytes,
+            waiting_calls: self.service.worker.waiting_calls(),
         };
         let mut answer = answers::answer(&mut self.engine, &around, question)?;
         if let Reply::Now(Answer::Ok(status)) = &mut answer
@@ -137,14 +139,22 @@ impl ServiceLoop {
                     runs.retune(&config);
                 }
                 self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
-                self.service.config = config;
+                let old = std::mem::replace(&mut self.service.config, config);
+                let new = &self.service.config;
+                let freed = budget::after_reload(&mut self.engine, &old, new, now)?;
                 if let Some(digests) = &self.service.digests
                     && let Err(why) = digests.leave(DigestOrder::Reselect)
                 {
                     let done = "the settings are reloaded, the selectors are not";
                     return Ok(Answer::Refused(format!("{done}: {why}; reload again")));
                 }
-                Ok(done("reloaded"))
+                Ok(match freed {
+                    0 => done("reloaded"),
+                    1 => done("reloaded; 1 request that the budget held back goes on"),
+                    many => {
+                        done(&format!("reloaded; {many} requests that the budget held back go on"))
+                    }
+                })
             }
         }
     }

@@ -17,6 +17,7 @@ use crate::sequencer::mark::QueueMarks;
 use crate::state::event::SessionEnd;
 use crate::work::pool::{Pool, PoolSize};
 
+use super::budget;
 use super::counts::SessionCounts;
 use super::error::ServiceError;
 use super::setup::{Service, Until};
@@ -32,7 +33,12 @@ impl Service {
         control: Option<&ControlServer>,
         until: Until,
     ) -> Result<(SessionCounts, Engine), ServiceError> {
-        engine.begin_session(self.session.clone(), self.machine.clock.now())?;
+        let now = self.machine.clock.now();
+        engine.begin_session(self.session.clone(), now)?;
+        let freed = budget::after_start(&mut engine, &self.config, now)?;
+        if freed > 0 {
+            tracing::info!(requests = freed, "the budget held requests back; they go on");
+        }
         let marks = QueueMarks::decode(&engine.log().mark())?;
         let intake = match self.start_intake(&engine, &marks)? {
             Ok(intake) => intake,

@@ -465,6 +465,16 @@ impl State {
         [&self.changed.rows, &self.leaving.rows]
     }
 
+    /// Requests whose next attempt waits for another day, because the budget of this one was used up.
+    pub(crate) fn held_by_budget(&self, now: Timestamp) -> impl Iterator<Item = Seq> {
+        let held = self.open.iter().filter(move |(_, open)| {
+            open.row.status == Status::Backoff
+                && open.row.cause == Some(FailureCause::Budget)
+                && open.eligible_at > now
+        });
+        held.map(|(request, _)| *request)
+    }
+
     /// The keys whose output the tables do not know yet, each with the event that made it.
     pub(crate) fn recent_outputs(&self) -> impl Iterator<Item = (Digest16, Seq)> {
         let keys = [&self.leaving, &self.changed].into_iter().flat_map(|one| one.keys.iter());
