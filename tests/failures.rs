@@ -779,6 +779,44 @@ fn a_change_is_noticed_under_a_key_that_stands_for_other_work() {
     assert_eq!(ask("gone", "b.txt", "k", json!({"audience": "all"})), both);
 }
 
+/// Two numbers beyond 64 bits are two numbers, although a float would be the same of both.
+#[test]
+fn a_wide_number_beside_a_text_keeps_its_digits() {
+    let home = Home::new("");
+    let say = |order: &str| {
+        let at = bus_support::MIDNIGHT + 1_000;
+        let mut event = bus_support::event("evt_1", at, "The order is paid.");
+        event["order"] = "NUMBER".into();
+        let event = event.to_string().replace("\"NUMBER\"", order);
+        let day = "2026-02-11";
+        bus_support::events_day(&home.path("buses"), day, &[]);
+        let data = home.path(&format!("buses/eventbus/daily/{day}.jsonl"));
+        std::fs::write(&data, format!("{event}\n")).unwrap();
+        let path = home.path(&format!("buses/eventbus/manifest/{day}.manifest.json"));
+        let mut manifest: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let bytes = std::fs::read(&data).unwrap();
+        manifest["counts"]["events_total"] = 1.into();
+        manifest["counts"]["events_by_kind"]["chat_turn"] = 1.into();
+        let hash = summarizer::contract::hash::sha256(&bytes).hex();
+        manifest["integrity"] = json!({"sha256": hash, "bytes": bytes.len(), "lines": 1});
+        std::fs::write(path, manifest.to_string()).unwrap();
+    };
+    let ask = |id: &str| {
+        let input = json!({"mode": "ids", "bus": "event_bus", "ids": ["evt_1"]});
+        let mut line = line(id, "", json!({"input": input}));
+        line["work"]["summary_kind"] = "event_summary".into();
+        append(&home, &line);
+        home.ok(&["drain"]);
+        let ack = home.last_ack(id);
+        (ack["status"].clone(), ack["warnings"].clone())
+    };
+    say("12345678901234567890123");
+    assert_eq!(ask("first"), ("completed".into(), json!([])));
+    assert_eq!(ask("same"), ("duplicate".into(), json!([])));
+    say("12345678901234567890124");
+    assert_eq!(ask("other"), ("duplicate".into(), json!(["source_changed"])));
+}
+
 /// A request that waits for another one gets a summary of older text when the text changed meanwhile.
 #[test]
 fn a_request_that_waited_for_a_summary_of_older_text_says_so() {

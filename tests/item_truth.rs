@@ -443,6 +443,8 @@ fn a_fact_that_only_a_parameter_says_is_marked() {
     let quality = &item["outputs"]["quality"];
     assert_eq!(quality["facts_from_params"], json!(["role", "author"]), "{quality}");
     assert_eq!(item["meta"]["authors"], Value::Null, "a parameter makes nobody the author");
+    let explained = home.ok(&["explain", "given"]);
+    assert!(explained.contains("role, author from parameters"), "{explained}");
     assert_eq!(home.last_ack("given")["warnings"], json!([]));
     // A setting is for sources that say nothing, so it is no fault of the request when one does.
     home.ask_with("said", NOTES, &format!("---\nrole: tenant\n---\n{text}"), json!({}));

@@ -74,7 +74,15 @@ impl Published {
         let day = self.mark.as_ref().and_then(VersionMark::replaced_on);
         let replaced = day.map(|day| format!("older version, replaced on {day}"));
         let gone = self.is_gone.then(|| "its file is gone".to_owned());
-        replaced.into_iter().chain(gone).chain(self.missing_days()).collect()
+        let told = [gone, self.missing_days(), self.facts_from_params()];
+        replaced.into_iter().chain(told.into_iter().flatten()).collect()
+    }
+
+    /// What its request said of the sources, because they do not say it.
+    fn facts_from_params(&self) -> Option<String> {
+        let names = self.item.value["outputs"]["quality"]["facts_from_params"].as_array()?;
+        let names: Vec<String> = names.iter().filter_map(Value::as_str).map(plain_line).collect();
+        (!names.is_empty()).then(|| format!("{} from parameters", names.join(", ")))
     }
 
     /// The days of its range that were not published when it was made.

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
 use super::{html, latex, mail, markdown, marks, rst};
+use crate::contract::json::{exact, has_large_float};
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
 
@@ -216,15 +217,40 @@ struct FrontMatterFacts {
     publish: Option<bool>,
 }
 
+/// Members whose integers beyond 64 bits are texts of their digits, as their lines have them.
+fn with_digits(mut members: Map<String, Value>, yaml: &str) -> Map<String, Value> {
+    for (name, value) in members.iter_mut().filter(|(_, value)| has_large_float(value)) {
+        let written = yaml.lines().find_map(|line| {
+            let (key, rest) = line.split_once(':')?;
+            let rest = rest.split(" #").next().unwrap_or_default().trim();
+            (key.trim().trim_matches(['"', '\'']) == name).then_some(rest)
+        });
+        let is_integer = |digits: &&str| {
+            let digits = digits.strip_prefix('-').unwrap_or(digits);
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+        };
+        if let Some(digits) = written.filter(is_integer) {
+            *value = digits.into();
+        }
+    }
+    members
+}
+
 impl FrontMatterFacts {
     fn read(front: FrontMatter<'_>) -> FrontMatterFacts {
         let (lines, members) = match front {
-            FrontMatter::Yaml(yaml) => (yaml, serde_saphyr::from_str(yaml).ok()),
+            FrontMatter::Yaml(yaml) => {
+                let members = serde_saphyr::from_str(yaml).ok();
+                (yaml, members.map(|members| with_digits(members, yaml)))
+            }
             FrontMatter::Toml(toml) => (toml, toml.parse().ok().map(members_of_toml)),
             // One line in braces may be YAML.
             FrontMatter::Json(json) => (
                 json,
-                serde_json::from_str(json).ok().or_else(|| serde_saphyr::from_str(json).ok()),
+                exact(json)
+                    .ok()
+                    .and_then(|value| value.as_object().cloned())
+                    .or_else(|| serde_saphyr::from_str(json).ok()),
             ),
             FrontMatter::Open(lines) => (lines, None),
         };
@@ -330,6 +356,25 @@ mod tests {
         );
         let plain = read("a.MD", b"# Title\n\ntext").unwrap();
         assert_eq!((plain.title.as_deref(), plain.publish), (Some("Title"), None));
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_keeps_its_digits() {
+        let wide = "12345678901234567890123";
+        for front in [
+            format!("order: {wide} # mine\nbig: -{wide}\nnumber: 1e30"),
+            format!("{{\"order\": {wide}}}"),
+        ] {
+            let note = format!("---\n{front}\n---\nText.\n");
+            let members = read("note.md", note.as_bytes()).unwrap().members;
+            assert_eq!(members["order"], wide, "{front}");
+            if let Some(big) = members.get("big") {
+                assert_eq!(
+                    (big, members["number"].as_f64()),
+                    (&format!("-{wide}").into(), Some(1e30))
+                );
+            }
+        }
     }
 
     #[test]

@@ -212,7 +212,7 @@ impl BudgetState {
         };
         Some(format!(
             "this call may {may}, which is more than budget.{name} = {max} allows on any day; raise \
-             it, or lower max_tokens of the provider"
+             it, or lower max_tokens of the provider; `summarizer retry` then asks again"
         ))
     }
 

@@ -22,6 +22,7 @@ use super::view::{Hit, Partition, Upstream};
 use serde_json::{Map, Value};
 
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::json::exact;
 use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
@@ -182,7 +183,12 @@ impl Sources {
             let (offset, len) = (source.offset, source.len as u32);
             let at = RecordAt { offset, len, line: source.line as u32 };
             let line = reader.read(partition, at)?;
-            let record: Value = serde_json::from_slice(&line).map_err(|error| {
+            // An id beyond 64 bits stays the text that it is.
+            let record = match std::str::from_utf8(&line) {
+                Ok(text) => exact(text),
+                Err(_) => serde_json::from_slice(&line),
+            };
+            let record: Value = record.map_err(|error| {
                 bad_record(&partition.manifest, source.line, BadRecord::from(error))
             })?;
             take(source, &record);
