@@ -217,6 +217,14 @@ struct FrontMatterFacts {
     publish: Option<bool>,
 }
 
+/// The members of a JSON object.
+fn members_in_braces(text: &str) -> Option<Map<String, Value>> {
+    match exact(text).ok()? {
+        Value::Object(members) => Some(members),
+        _ => None,
+    }
+}
+
 /// Members whose integers beyond 64 bits are texts of their digits, as their lines have them.
 fn with_digits(mut members: Map<String, Value>, yaml: &str) -> Map<String, Value> {
     for (name, value) in members.iter_mut().filter(|(_, value)| has_large_float(value)) {
@@ -240,18 +248,16 @@ impl FrontMatterFacts {
     fn read(front: FrontMatter<'_>) -> FrontMatterFacts {
         let (lines, members) = match front {
             FrontMatter::Yaml(yaml) => {
-                let members = serde_saphyr::from_str(yaml).ok();
+                let members = || serde_saphyr::from_str(yaml).ok();
+                let members = members_in_braces(yaml).or_else(members);
                 (yaml, members.map(|members| with_digits(members, yaml)))
             }
             FrontMatter::Toml(toml) => (toml, toml.parse().ok().map(members_of_toml)),
             // One line in braces may be YAML.
-            FrontMatter::Json(json) => (
-                json,
-                exact(json)
-                    .ok()
-                    .and_then(|value| value.as_object().cloned())
-                    .or_else(|| serde_saphyr::from_str(json).ok()),
-            ),
+            FrontMatter::Json(json) => {
+                let members = members_in_braces(json);
+                (json, members.or_else(|| serde_saphyr::from_str(json).ok()))
+            }
             FrontMatter::Open(lines) => (lines, None),
         };
         let Some(members) = members else {
