@@ -342,12 +342,13 @@ fn structured_pack() -> LoadedPack {
 }
 
 const GOOD: &str = r#"{"title": "T", "summary": "Ana pays.", "key_points": ["pays"], "quote": "Ana will  pay on Monday"}"#;
+/// A text that has the quote of that answer.
+const SAID: &str = "Hello.\nAna will pay\non Monday. Bye.";
 
 #[test]
 fn a_repair_turn_shows_the_errors_and_every_call_is_counted() {
     let server = Server::start(vec![chat("no json at all"), chat(r#"{"title": 7}"#), chat(GOOD)]);
-    let sources =
-        [SourceText { id: "m1".into(), text: "Hello.\nAna will pay\non Monday. Bye.".into() }];
+    let sources = [SourceText { id: "m1".into(), text: SAID.into() }];
     let outcome =
         flow::run(&structured_pack(), Map::new(), &sources, &model(&server, 8_192), &options())
             .unwrap();
@@ -382,7 +383,7 @@ fn an_answer_that_stays_invalid_fails_with_its_errors_and_text() {
 fn a_cut_off_answer_is_never_completed_by_guessing() {
     let cut = Act::Chat(GOOD.trim_end_matches('}').to_owned(), "length");
     let server = Server::start(vec![cut.clone(), chat(GOOD)]);
-    let outcome = run(&structured_pack(), json!({"text": "x"}), &server).unwrap();
+    let outcome = run(&structured_pack(), json!({"text": SAID}), &server).unwrap();
     assert_eq!(outcome.structured["title"], "T");
     let limits: Vec<Value> =
         server.seen().iter().map(|seen| seen.body["max_tokens"].clone()).collect();
@@ -397,7 +398,8 @@ fn a_cut_off_answer_is_never_completed_by_guessing() {
 #[test]
 fn an_input_whose_answer_stays_cut_off_is_split() {
     // A prompt with the whole text gets an answer that exceeds its limit.
-    let text: String = (0..160).map(|n| format!("Task {n}: water tree number {n}. ")).collect();
+    let tasks = (0..160).map(|n| format!("Task {n}: water tree number {n}. "));
+    let text: String = tasks.chain(["Ana will pay on Monday. ".to_owned()]).collect();
     let whole = text.trim_end().to_owned();
     let server = Server::start(vec![Act::Reply(Arc::new(move |body| {
         let asked = body["messages"].as_array().unwrap().last().unwrap()["content"].to_string();
@@ -468,7 +470,7 @@ fn a_cut_off_page_is_requested_once_more_and_then_marked() {
 #[test]
 fn an_answer_without_text_is_asked_for_once_more_where_a_schema_is_to_be_met() {
     let server = Server::start(vec![chat(" "), chat(GOOD)]);
-    let outcome = run(&structured_pack(), json!({"text": "x"}), &server).unwrap();
+    let outcome = run(&structured_pack(), json!({"text": SAID}), &server).unwrap();
     assert_eq!((outcome.structured["title"].as_str(), server.seen().len()), (Some("T"), 2));
     let told = server.seen()[1].body["messages"].to_string();
     assert!(told.contains("the answer is empty") && !told.contains("\"content\":\"\""), "{told}");
@@ -485,7 +487,7 @@ fn members_unknown_to_the_schema_are_dropped() {
     assert!(schema.1.contains("\"additionalProperties\": false"), "new packs are closed");
     let answer = GOOD.replacen('{', "{\"chain_of_thought\": \"hm\", ", 1);
     let server = Server::start(vec![chat(&answer)]);
-    let outcome = run(&load(&files), json!({"text": "x"}), &server).unwrap();
+    let outcome = run(&load(&files), json!({"text": SAID}), &server).unwrap();
     assert_eq!(outcome.structured, serde_json::from_str::<Value>(GOOD).unwrap());
     assert_eq!(outcome.warnings, ["left out, unknown to the schema: /chain_of_thought"]);
     assert_eq!(server.seen().len(), 1, "nobody is asked again for it");

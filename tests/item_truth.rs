@@ -1,6 +1,6 @@
-//! What an item says of its sources, through the real service: ids that the request does not have are
-//! asked about once and then removed, sources that no question shows count as not used, every item has
-//! a short summary, and no published line breaks readers that split at every Unicode line end.
+//! What an item says of its sources, through the real service: ids that the request does not have, and quotes
+//! that its sources do not have, are asked about once and then removed, labels that become ids are counted,
+//! sources that no question shows count as not used, every item has a short summary, and no published line breaks readers that split at every Unicode line end.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "helpers of a test may panic")]
 
 #[path = "support/flow_home.rs"]
@@ -13,7 +13,7 @@ mod server;
 
 use flow_home::Home;
 use serde_json::{Value, json};
-use server::{Server, chat};
+use server::{Act, Server, chat};
 use summarizer::registry::Registry;
 
 const WEEKLY: &str = "digest.weekly.summarize.weekly_digest.v1";
@@ -65,6 +65,12 @@ fn ids_that_the_request_does_not_have_are_asked_about_once_and_then_removed() {
     assert_eq!(quality["removed_ids_count"], 2);
     let removed = json!({"pointer": "/highlights/0/summary_ids/1", "id": "sum_fake"});
     assert_eq!(quality["removed_ids"][0], removed);
+    let label =
+        json!({"pointer": "/highlights/0/summary_ids/2", "label": "1", "ids": ["other:week.txt"]});
+    assert_eq!(
+        (&quality["replaced_labels_count"], &quality["replaced_labels"][0]),
+        (&json!(2), &label)
+    );
     assert!(!quality["checks"].as_array().unwrap().contains(&json!("source_ids_known")));
     assert_eq!(outputs["tags"], json!(["Roof", "bill"]), "tags are folded by letter case");
     home.ok(&["verify"]);
@@ -554,6 +560,8 @@ fn a_page_cites_only_sources_of_the_request() {
     }
     assert_eq!(made["front_matter"]["keywords"], json!(["heat_pump"]));
     assert_eq!(quality["removed_ids"], json!([{"pointer": "/body", "id": "chk_fake"}]));
+    let label = json!({"pointer": "/body", "label": "1", "ids": ["other:roof.txt"]});
+    assert_eq!(quality["replaced_labels"], json!([label]));
 
     let server = Server::start(vec![chat(&made_up), chat(&page("Ana pays [other:roof.txt]."))]);
     let home = Home::new(&config(&server, PAGE));
@@ -564,18 +572,104 @@ fn a_page_cites_only_sources_of_the_request() {
     assert!(outputs["quality"].get("removed_ids").is_none(), "{outputs}");
 }
 
+fn appointment(uid: Option<&str>, quote: Option<&str>) -> Act {
+    let said = json!({
+        "has_event": true, "title": "Roof", "start": "2026-03-06", "end": null, "all_day": true,
+        "timezone": null, "location": null, "url": null, "attendees": [],
+        "recurrence_rule": null, "description": "The roof is repaired.", "ical_uid_seed": uid,
+        "confidence": 0.9, "evidence_quote": quote,
+    });
+    chat(&said.to_string())
+}
+
+const EVENT: &str = "email.triage.extract_event.calendar_event.v1";
+
+#[test]
+fn a_quote_that_no_source_has_is_asked_about_once_and_then_removed() {
+    let text = "Hello Ana.\n\nThe roof is  repaired\non March 6. Write to ana@example.org then.";
+    let invented = "The roof is repaired on March 7.";
+    for said in ["The roof is repaired on March 6.", "“on March 6. Write to [email] then”"] {
+        let server =
+            Server::start(vec![appointment(None, Some(invented)), appointment(None, Some(said))]);
+        let home = Home::new(&config(&server, EVENT));
+        home.ask("mail", EVENT, text);
+        home.ok(&["drain"]);
+        let seen = server.seen();
+        assert_eq!(seen.len(), 2, "one repair turn");
+        let complaint =
+            seen[1].body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+        let complaint = complaint.as_str().unwrap();
+        assert!(complaint.contains(invented) && complaint.contains("or use null"), "{complaint}");
+        let outputs = only_item(&home)["outputs"].clone();
+        assert_eq!(outputs["structured"]["evidence_quote"], said);
+        assert_eq!(
+            (&outputs["quality"]["repaired"], outputs["quality"].get("removed_quotes")),
+            (&json!(true), None)
+        );
+    }
+    let server =
+        Server::start(vec![appointment(None, Some(invented)), appointment(None, Some(invented))]);
+    let home = Home::new(&config(&server, EVENT));
+    home.ask("mail", EVENT, text);
+    home.ok(&["drain"]);
+    let item = only_item(&home);
+    let (outputs, quality) = (&item["outputs"], &item["outputs"]["quality"]);
+    assert_eq!(outputs["structured"]["evidence_quote"], Value::Null);
+    assert!(!outputs["structured"].to_string().contains("March 7"), "{item}");
+    assert_eq!(
+        quality["removed_quotes"],
+        json!([{"pointer": "/evidence_quote", "quote": invented}])
+    );
+    assert_eq!(quality["removed_quotes_count"], 1);
+    assert!(!quality["checks"].as_array().unwrap().contains(&json!("quotes_located")));
+    home.ok(&["verify"]);
+}
+
+/// Every pack that asks for words of its text loses the invented ones, wherever they stand.
+#[test]
+fn invented_quotes_leave_each_pack_that_asks_for_quotes() {
+    const SCREENING: &str = "jobs.posting.screen.job_screening.v2";
+    const IDEAS: &str = "news.agenda.generate.seed_ideas.v1";
+    const CARD: &str = "news.seed.expand.seed_card.v1";
+    let (true_words, invented) = ("five years of Java", "ten years of Cobol");
+    let screening = json!({
+        "posting_quality": "ok", "job_title": "Engineer", "company_name": null, "potential_match": null,
+        "significant_experience_gaps": [], "country": null, "visa_sponsorship_required": null,
+        "recommend_apply": null, "company_culture": "Unclear", "recommendation_reasons": [],
+        "match_score": null, "must_have": [{"skill": "Java", "met": null, "evidence": true_words},
+            {"skill": "Cobol", "met": null, "evidence": invented}], "salary": null,
+        "remote_policy": "not_stated", "seniority": "not_stated", "deadline": null, "red_flags": [],
+        "next_step": null, "confidence": 0.5,
+    });
+    let ideas = json!({"seed_ideas": [{"idea_id": "idea_01", "topic": "Java", "idea_title": "Java",
+        "article_ids": [], "draft_editorial_angle": "Java grows.", "key_facts": [],
+        "potential_controversies": [], "relevant_quotes": [invented, true_words]}]});
+    let card = json!({"idea_id": null, "idea_title": "Java", "time_frame": null, "topic": null,
+        "news_angle": "Java grows.", "key_articles": [], "data_points": [true_words, invented],
+        "potential_quotes": [invented], "editorial_tone": null, "suggested_structure": [],
+        "potential_conflicts_or_biases": null});
+    for (flow, answer, removed) in [
+        (SCREENING, screening, &["/must_have/1/evidence"][..]),
+        (IDEAS, ideas, &["/seed_ideas/0/relevant_quotes/0"]),
+        (CARD, card, &["/data_points/1", "/potential_quotes/0"]),
+    ] {
+        let server = Server::start(vec![chat(&answer.to_string()), chat(&answer.to_string())]);
+        let home = Home::new(&config(&server, flow));
+        home.ask("text", flow, "We look for an engineer. We need five years of Java. Apply soon.");
+        home.ok(&["drain"]);
+        let outputs = only_item(&home)["outputs"].clone();
+        let made = outputs["structured"].to_string();
+        assert!(made.contains(true_words) && !made.contains(invented), "{flow}: {made}");
+        let quotes = outputs["quality"]["removed_quotes"].as_array().unwrap();
+        let places: Vec<&str> = quotes.iter().filter_map(|one| one["pointer"].as_str()).collect();
+        assert_eq!(places, removed, "{flow}");
+        home.ok(&["verify"]);
+    }
+}
+
 #[test]
 fn the_uid_of_an_appointment_is_one_that_the_mail_has() {
-    const EVENT: &str = "email.triage.extract_event.calendar_event.v1";
-    let answer = |uid: &str| {
-        let said = json!({
-            "has_event": true, "title": "Roof", "start": "2026-03-06", "end": null, "all_day": true,
-            "timezone": null, "location": null, "url": null, "attendees": [],
-            "recurrence_rule": null, "description": "The roof is repaired.", "ical_uid_seed": uid,
-            "confidence": 0.9, "evidence_quote": null,
-        });
-        chat(&said.to_string())
-    };
+    let answer = |uid: &str| appointment(Some(uid), None);
     for (uid, expected) in
         [("made-up@x", Value::Null), ("abc@cal.example", json!("abc@cal.example"))]
     {

@@ -20,11 +20,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
-use super::outcome::{CallRecord, FlowProblem, RemovedId, ReplyCache};
+use super::outcome::{CallRecord, FlowProblem, ReplyCache};
 use super::pack::OutputSchema;
 use super::pictures::{self, Pictures};
 use super::reading::{Reading, Shows};
-use super::source_ids::{CannotRemove, IdCheck};
+use super::source_ids::{CannotRemove, Changes, IdCheck};
 use super::{bounds, extract};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
@@ -64,8 +64,9 @@ pub(super) struct Ledger {
     pub redacted: u64,
     /// Members of answers that their schema does not know, by pointer.
     pub undeclared: Vec<String>,
-    /// Ids that were removed from answers because the request has no such source.
-    pub removed_ids: Vec<RemovedId>,
+    /// Ids and quotes that were removed from answers because the request has no such source, and labels of
+    /// sources that ids replaced.
+    pub changes: Changes,
     /// What was read of the sources.
     pub reading: Reading,
     /// Numbers of answers that were outside their scale, by pointer.
@@ -123,7 +124,7 @@ pub(super) struct Question<'a> {
 struct Cleaned {
     value: Value,
     reply: ModelReply,
-    removed: Vec<RemovedId>,
+    changes: Changes,
     undeclared: Vec<String>,
     clamped: Vec<String>,
 }
@@ -152,7 +153,7 @@ impl Asker<'_> {
         let mut messages = Cow::Borrowed(question.messages.as_slice());
         let mut repairs = 0;
         let mut raised = false;
-        // A valid answer without its unknown ids, while the model is asked about them.
+        // A valid answer without its unknown ids and quotes, while the model is asked about them.
         let mut held: Option<Cleaned> = None;
         let mut held_page: Option<ModelReply> = None;
         for turn in 0.. {
@@ -217,20 +218,20 @@ impl Asker<'_> {
                         let may_ask = held.is_none()
                             && repairs < self.repair_turns
                             && !self.provider.is_free();
-                        match (cleaned.unwrap_or(Ok(Vec::new())), question.ids) {
-                            (Ok(removed), Some(ids)) if may_ask && !removed.is_empty() => {
-                                let complaints = ids.complaints(&removed);
+                        match (cleaned.unwrap_or(Ok(Changes::default())), question.ids) {
+                            (Ok(changes), Some(ids)) if may_ask && !changes.removed.is_empty() => {
+                                let complaints = ids.complaints(&changes.removed);
                                 let reply = reply.clone();
-                                held = Some(Cleaned { value, reply, removed, undeclared, clamped });
+                                held = Some(Cleaned { value, reply, changes, undeclared, clamped });
                                 repairs += 1;
                                 self.ledger.lock().repaired = true;
                                 messages =
                                     with_errors(question, &held_text(&held), &complaints).into();
                                 continue;
                             }
-                            (Ok(removed), _) => {
+                            (Ok(changes), _) => {
                                 let cleaned =
-                                    Cleaned { value, reply, removed, undeclared, clamped };
+                                    Cleaned { value, reply, changes, undeclared, clamped };
                                 return Ok(self.settled(cleaned));
                             }
                             (Err(CannotRemove(removed)), ids) => {
@@ -268,7 +269,7 @@ impl Asker<'_> {
         let mut ledger = self.ledger.lock();
         ledger.undeclared.extend(cleaned.undeclared);
         ledger.clamped.extend(cleaned.clamped);
-        ledger.removed_ids.extend(cleaned.removed);
+        ledger.changes.add(cleaned.changes);
         Answer { value: cleaned.value, reply: cleaned.reply }
     }
 

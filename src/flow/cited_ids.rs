@@ -21,6 +21,16 @@ pub(super) struct Citations<'a> {
     pub shapes: BTreeSet<String>,
 }
 
+/// A text that was cleaned.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Cleaned {
+    pub text: String,
+    /// The ids that were taken out.
+    pub unknown: Vec<String>,
+    /// The labels that ids replaced.
+    pub labels: Vec<(String, Vec<String>)>,
+}
+
 /// The form of an id: letters and signs stay, and each number is a `0`.
 pub(super) fn shape(id: &str) -> String {
     let mut shape = String::with_capacity(id.len());
@@ -43,9 +53,9 @@ struct Bracket<'t> {
 }
 
 impl Citations<'_> {
-    /// The text with labels replaced by their ids and without unknown ids, and the unknown ids.
-    pub(super) fn clean(&self, text: &str) -> (String, Vec<String>) {
-        let (mut clean, mut unknown) = (String::with_capacity(text.len()), Vec::new());
+    /// The text with labels replaced by their ids and without unknown ids, and what was changed.
+    pub(super) fn clean(&self, text: &str) -> Cleaned {
+        let mut clean = Cleaned { text: String::with_capacity(text.len()), ..Cleaned::default() };
         let mut fence: Option<&str> = None;
         for line in text.split_inclusive('\n') {
             let bare = line.trim_start();
@@ -54,52 +64,57 @@ impl Citations<'_> {
                 (Some(open), Some(mark)) if open == mark => fence = None,
                 (None, Some(mark)) => fence = Some(mark),
                 (None, None) => {
-                    self.line(line, &mut clean, &mut unknown);
+                    self.line(line, &mut clean);
                     continue;
                 }
                 _ => {}
             }
-            clean.push_str(line);
+            clean.text.push_str(line);
         }
-        (clean, unknown)
+        clean
     }
 
-    fn line(&self, line: &str, clean: &mut String, unknown: &mut Vec<String>) {
+    fn line(&self, line: &str, clean: &mut Cleaned) {
         let mut rest = line;
         while let Some(bracket) = next_bracket(rest) {
             let (before, after) = (&rest[..bracket.start], &rest[bracket.end..]);
-            clean.push_str(before);
+            clean.text.push_str(before);
             let is_citation = !is_other(line.len() - rest.len() + bracket.start, line, after);
-            let cited = is_citation.then(|| self.bracket(&bracket, unknown)).flatten();
+            let cited = is_citation.then(|| self.bracket(&bracket, clean)).flatten();
             match cited {
-                None => clean.push_str(&rest[bracket.start..bracket.end]),
+                None => clean.text.push_str(&rest[bracket.start..bracket.end]),
                 Some(ids) if ids.is_empty() => {
-                    if clean.ends_with(' ') && !before.trim().is_empty() {
-                        clean.pop();
+                    if clean.text.ends_with(' ') && !before.trim().is_empty() {
+                        clean.text.pop();
                     }
                 }
                 Some(ids) => {
                     let ids = ids.join(", ");
                     match bracket.is_escaped {
-                        true => clean.push_str(&format!("\\[{ids}\\]")),
-                        false => clean.push_str(&format!("[{ids}]")),
+                        true => clean.text.push_str(&format!("\\[{ids}\\]")),
+                        false => clean.text.push_str(&format!("[{ids}]")),
                     }
                 }
             }
             rest = after;
         }
-        clean.push_str(rest);
+        clean.text.push_str(rest);
     }
 
     /// The ids that stay in a bracket; `None` when the bracket stays as it is.
-    fn bracket(&self, bracket: &Bracket<'_>, unknown: &mut Vec<String>) -> Option<Vec<String>> {
+    fn bracket(&self, bracket: &Bracket<'_>, clean: &mut Cleaned) -> Option<Vec<String>> {
         let words = bracket.content.split([',', ';']).map(str::trim);
-        let (mut ids, mut wrong) = (Vec::new(), Vec::new());
+        let (mut ids, mut wrong, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         for word in words.filter(|word| !word.is_empty()) {
             // A writer of Markdown escapes the signs of an id.
             let word = word.replace('\\', "");
             match (self.known)(&word) {
-                Some(known) => ids.extend(known),
+                Some(known) => {
+                    if known != [word.as_str()] {
+                        labels.push((word, known.clone()));
+                    }
+                    ids.extend(known);
+                }
                 None if self.looks_like_id(&word) => wrong.push(word),
                 None => return None,
             }
@@ -107,7 +122,8 @@ impl Citations<'_> {
         if wrong.is_empty() && ids.is_empty() || (self.is_quoted)(bracket.content) {
             return None;
         }
-        unknown.extend(wrong);
+        clean.unknown.extend(wrong);
+        clean.labels.extend(labels);
         let mut seen = BTreeSet::new();
         ids.retain(|id| seen.insert(id.clone()));
         Some(ids)
@@ -182,7 +198,14 @@ mod tests {
         };
         let is_quoted = |content: &str| content == "17";
         let shapes = BTreeSet::from([shape("chk_1"), shape("c1")]);
-        Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text)
+        let clean = Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text);
+        let labels = text.matches('2').count() - text.matches("2026").count();
+        assert!(clean.labels.len() <= labels, "{text}: {clean:?}");
+        assert!(
+            clean.labels.iter().all(|(label, ids)| label == "2" && ids == &["chk_2"]),
+            "{text}"
+        );
+        (clean.text, clean.unknown)
     }
 
     #[test]

@@ -3,17 +3,24 @@
 //!
 //! "Located" means that a source holds the words, not that the words prove a statement.
 
+use std::collections::{BTreeSet, HashSet};
+
+use serde_json::Value;
+use unicode_normalization::UnicodeNormalization as _;
+
 use super::outcome::EvidenceRef;
 use crate::markup::html::View;
-use crate::model::{Evidence, SourceText};
+use crate::markup::prefix;
+use crate::model::{Evidence, REDACTED, SourceText};
 
 /// Shortest quote worth looking up, in bytes.
 const QUOTE_BYTES_MIN: usize = 3;
+/// Most bytes that one mark of redaction stands for.
+const REDACTED_BYTES_MAX: usize = 400;
 
 /// Where each quote stands.
 pub(super) fn locate(quotes: Vec<(String, String)>, sources: &[SourceText]) -> Vec<EvidenceRef> {
-    let wanted: Vec<String> =
-        quotes.iter().map(|(_, quote)| Folded::of(unquoted(quote)).text).collect();
+    let wanted: Vec<String> = quotes.iter().map(|(_, quote)| wanted(quote)).collect();
     let mut places = vec![None; quotes.len()];
     let long = |at: &usize| wanted[*at].len() >= QUOTE_BYTES_MIN;
     let mut left: Vec<usize> = (0..quotes.len()).filter(long).collect();
@@ -69,9 +76,70 @@ pub(super) fn exact(evidence: &[Evidence], sources: &[SourceText]) -> Vec<Eviden
     evidence.iter().filter_map(place).collect()
 }
 
-/// The quote without the quotation marks and the final ellipsis that models add.
-fn unquoted(quote: &str) -> &str {
-    quote.trim().trim_matches(['"', '“', '”', '«', '»', '…'])
+/// Those of the quotes that stand in the sources, or in what else is `told` of them. Where a text was redacted
+/// before it was sent, any words may stand.
+pub(super) fn held(
+    quotes: &BTreeSet<&str>,
+    sources: &[SourceText],
+    told: &[&Value],
+) -> HashSet<String> {
+    let mut texts = Vec::new();
+    told.iter().for_each(|value| strings(value, &mut texts));
+    let told: Vec<String> = texts.into_iter().map(|text| Folded::of(text).text).collect();
+    let all: Vec<(String, String)> =
+        quotes.iter().map(|quote| (String::new(), (*quote).to_owned())).collect();
+    let is_held = |found: &EvidenceRef| {
+        let parts = parts(&found.quote);
+        // These are not searched by `locate`.
+        let is_other = parts.len() > 1 || parts.iter().all(|part| part.len() < QUOTE_BYTES_MIN);
+        found.located
+            || told.iter().any(|text| stands_in(&parts, text))
+            || is_other && sources.iter().any(|one| stands_in(&parts, &Folded::of(&one.text).text))
+    };
+    locate(all, sources).into_iter().filter(is_held).map(|found| found.quote).collect()
+}
+
+/// The texts in a value.
+fn strings<'v>(value: &'v Value, texts: &mut Vec<&'v str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|item| strings(item, texts)),
+        Value::Object(members) => members.values().for_each(|item| strings(item, texts)),
+        _ => {}
+    }
+}
+
+/// The words of a quote between the marks of redaction.
+fn parts(quote: &str) -> Vec<String> {
+    let mut parts = vec![wanted(quote)];
+    for mark in REDACTED {
+        let split = |part: &String| part.split(mark).map(str::to_owned).collect::<Vec<_>>();
+        parts = parts.iter().flat_map(split).collect();
+    }
+    parts
+}
+
+/// Whether a text has all parts in their order, with at most so many bytes between them as may be redacted.
+fn stands_in(parts: &[String], text: &str) -> bool {
+    let Some(first) = parts.iter().position(|part| !part.trim().is_empty()) else { return false };
+    let (first, more) = (&parts[first], &parts[first + 1..]);
+    text.match_indices(first.as_str()).any(|(at, _)| {
+        let mut rest = &text[at + first.len()..];
+        more.iter().all(|part| {
+            let near = prefix(rest, REDACTED_BYTES_MAX + part.len());
+            let Some(found) = near.find(part.as_str()) else { return false };
+            rest = &rest[found + part.len()..];
+            true
+        })
+    })
+}
+
+/// The words of a quote to be searched: composed as sources are, without the quotation marks and the final
+/// ellipsis that models add.
+fn wanted(quote: &str) -> String {
+    let bare = quote.trim().trim_matches(['"', '“', '”', '«', '»', '…']);
+    let bare: String = bare.strip_suffix("...").unwrap_or(bare).nfc().collect();
+    Folded::of(&bare).text
 }
 
 /// A text with runs of white space folded, and where each byte came from.

@@ -85,12 +85,15 @@ impl GraphOutput<'_> {
         if pack.schema.is_some() {
             checks.push("output_schema".to_owned());
         }
-        if !evidence.is_empty() && evidence.iter().all(|item| item.located) {
-            checks.push("quotes_located".to_owned());
-        }
-        let removed_ids_count = ledger.removed_ids.len();
-        if !pack.id_claims.is_empty() && removed_ids_count == 0 {
+        let (removed_ids, removed_quotes) = (ledger.changes.ids(), ledger.changes.quotes());
+        let (removed_ids_count, removed_quotes_count) = (removed_ids.len(), removed_quotes.len());
+        let replaced_labels_count = ledger.changes.labels.len();
+        if pack.id_claims.has_ids() && removed_ids_count == 0 {
             checks.push("source_ids_known".to_owned());
+        }
+        let is_located = evidence.iter().all(|item| item.located) && removed_quotes_count == 0;
+        if !evidence.is_empty() && is_located {
+            checks.push("quotes_located".to_owned());
         }
         let model = ledger.calls.last().map(|call| call.identity.clone());
         let rendered_prompt_sha256 = rendered_hash(&ledger);
@@ -152,8 +155,12 @@ impl GraphOutput<'_> {
                 repaired: ledger.repaired,
                 truncated: !ledger.truncated.is_empty(),
                 condensed_cut: ledger.condensed_cut,
-                removed_ids: ledger.removed_ids.into_iter().take(REMOVED_MAX).collect(),
+                removed_ids: removed_ids.into_iter().take(REMOVED_MAX).collect(),
                 removed_ids_count,
+                removed_quotes: removed_quotes.into_iter().take(REMOVED_MAX).collect(),
+                removed_quotes_count,
+                replaced_labels: ledger.changes.labels.into_iter().take(REMOVED_MAX).collect(),
+                replaced_labels_count,
                 null_means: has_null.then(|| NOT_GIVEN.to_owned()),
                 facts_from_params: self.param_facts.used.clone(),
             },

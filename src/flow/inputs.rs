@@ -40,6 +40,8 @@ pub(super) struct Bound<'a> {
     /// The sources of the caller, borrowed because they may be large.
     pub sources: Cow<'a, [SourceText]>,
     pub warnings: Vec<String>,
+    /// The inputs whose values are made of the sources and what is known of them.
+    pub of_sources: BTreeSet<String>,
     /// The original main input, when a condensed text has replaced it.
     pub(crate) uncondensed: Option<Value>,
     /// The ids of the condensed texts in it, in order.
@@ -91,6 +93,7 @@ pub(super) fn bind<'a>(
         warnings.push(format!("input {unknown} is not declared and is ignored"));
     }
     let mut sources = Cow::Borrowed(sources);
+    let mut of_sources = BTreeSet::new();
     let main = match sources.is_empty() {
         true => longest_text(pack, &given).or(pack.main_input()),
         false => pack.main_input(),
@@ -110,6 +113,7 @@ pub(super) fn bind<'a>(
                     .and_then(|binding| surroundings.value(binding, params, &sources, labels));
                 let value =
                     bound.unwrap_or_else(|| main_value(kind, &sources, surroundings, labels));
+                of_sources.insert(main.to_owned());
                 given.insert(main.to_owned(), value);
             }
         }
@@ -120,6 +124,9 @@ pub(super) fn bind<'a>(
             && let Some(binding) = binding_of(pack, &input.name)
             && let Some(value) = surroundings.value(binding, params, &sources, labels)
         {
+            if matches!(binding, Binding::Sources | Binding::Text | Binding::Source(_)) {
+                of_sources.insert(input.name.clone());
+            }
             given.insert(input.name.clone(), fitting(input.kind, value));
         }
         let optional = || is_optional(pack, &input.name).then_some(Value::Null);
@@ -145,6 +152,7 @@ pub(super) fn bind<'a>(
         main,
         sources,
         warnings,
+        of_sources,
         uncondensed: None,
         condensed: Vec::new(),
         param_facts,

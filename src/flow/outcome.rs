@@ -63,6 +63,25 @@ pub struct RemovedId {
     pub id: String,
 }
 
+/// A quote that was removed from an answer, because no source has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedQuote {
+    /// JSON pointer into the answer as the model gave it.
+    pub pointer: String,
+    /// Its beginning.
+    pub quote: String,
+}
+
+/// A label of a source in an answer, such as `[2]`, for which the ids of the source were put.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacedLabel {
+    /// JSON pointer into the answer as the model gave it.
+    pub pointer: String,
+    pub label: String,
+    /// The first of the ids that it stands for.
+    pub ids: Vec<String>,
+}
+
 /// What was checked, and what had to be corrected.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Quality {
@@ -81,6 +100,18 @@ pub struct Quality {
     /// How many ids were removed; the list is bounded.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub removed_ids_count: usize,
+    /// Quotes that no source has, and that were removed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removed_quotes: Vec<RemovedQuote>,
+    /// How many quotes were removed; the list is bounded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub removed_quotes_count: usize,
+    /// Labels of sources that ids replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_labels: Vec<ReplacedLabel>,
+    /// How many labels were replaced; the list is bounded.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replaced_labels_count: usize,
     /// Why members of the output are null, where some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null_means: Option<String>,

@@ -294,11 +294,11 @@ fn run_bound<'a>(
     if let Some(ids) = &ids {
         // A program of the flow may have added ids after the model answered.
         let node = || pack.plan.outputs.first().map(|output| output.name.clone());
-        let removed = ids.clean(&mut structured).map_err(|CannotRemove(removed)| {
+        let changes = ids.clean(&mut structured).map_err(|CannotRemove(removed)| {
             let (node, raw) = (node().unwrap_or_default(), structured.to_string());
             FlowProblem::Schema { node, errors: ids.complaints(&removed), raw }
         })?;
-        asker.ledger.lock().removed_ids.extend(removed);
+        asker.ledger.lock().changes.add(changes);
         if pack.form() == Form::Markdown {
             project::rewrite_page(&mut structured);
         }
@@ -323,7 +323,7 @@ fn run_bound<'a>(
     })
 }
 
-/// The check of the ids in the answer, when the pack's schema has members that claim ids.
+/// The check of the ids and quotes in the answer, when the pack's schema has members that claim them.
 fn id_check<'b>(
     pack: &'b LoadedPack,
     bound: &'b inputs::Bound<'_>,
@@ -342,7 +342,11 @@ fn id_check<'b>(
     if of_caller {
         known = known.with_input_of_caller(bound.main.as_deref().and_then(input));
     }
-    let known = known.with_inputs(&pack.id_claims, input);
+    let mut known = known.with_inputs(&pack.id_claims, input);
+    // A title is no text of a source, and a prompt shows it as the source's.
+    let of_sources = |name: &str| of_caller || bound.of_sources.contains(name);
+    let told = bound.inputs.keys().filter(|name| of_sources(name));
+    known.told = told.filter_map(|name| input(name)).collect();
     Some(IdCheck { claims: &pack.id_claims, schema: &schema.value, known })
 }
 

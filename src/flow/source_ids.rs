@@ -1,4 +1,4 @@
-//! Checks the ids in an answer that claim to be sources of the request.
+//! Checks the ids in an answer that claim to be sources of the request, and the words that claim to be theirs.
 //!
 //! Contract (also in `docs/flow-packs.md`): the output schema says which members claim ids. A member
 //! with a name such as `chunk_ids`, `source_id` or `evidence` does, and so does every pointer that
@@ -10,16 +10,21 @@
 //! states. An unknown id is removed: out of its list, or as null, or with the entry of the list that cannot be
 //! without it. Texts of the answer that name a removed id lose it too, and ranks are counted anew.
 //!
+//! A quote is a member that `evidence` of `projection.json` lists, or that is named like one (`quote`,
+//! `relevant_quotes`), in a pack with such a file. Its words stand in a source, or in what a prompt says of one;
+//! any white space counts as one space. Other words are removed as an unknown id is.
+//!
 //! See docs/adr/0092-checking-the-ids-of-an-answer.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem;
 
 use serde_json::Value;
 
-use super::cited_ids::{Citations, shape};
+use super::cited_ids::{Citations, Cleaned, shape};
 use super::evidence;
 use super::hierarchy::Hierarchy;
-use super::outcome::RemovedId;
+use super::outcome::{RemovedId, RemovedQuote, ReplacedLabel};
 use super::project::Projection;
 use crate::contract::schema::Violation;
 use crate::model::SourceText;
@@ -32,6 +37,8 @@ const KINDS: [&str; 10] = [
 ];
 /// A member of this name holds ids or quotes.
 const EVIDENCE: &str = "evidence";
+/// What members with quotes are called, alone or behind another word.
+const QUOTES: [&str; 2] = ["quote", "quotes"];
 /// Stands for every entry of a list and every member of an open object.
 const ANY: &str = "*";
 /// Deepest nesting of a schema that is followed: references may go in circles.
@@ -40,14 +47,16 @@ const DEPTH_MAX: usize = 24;
 const CLAIMS_MAX: usize = 200;
 /// Most known ids that a repair turn names.
 const KNOWN_SHOWN: usize = 60;
-/// Most removed ids that an outcome lists.
+/// Most removed ids, removed quotes and replaced labels that an outcome lists of each.
 pub(super) const REMOVED_MAX: usize = 50;
+/// Most ids that are listed of one replaced label, which may stand for the sources of a whole part.
+const LABEL_IDS_MAX: usize = 10;
 /// Longest id that is shown, in characters.
 const ID_CHARS_MAX: usize = 200;
 /// Longest text that is read as JSON to find the ids in it.
 const JSON_BYTES_MAX: usize = 4 << 20;
 
-/// Where the answers of a pack claim ids of sources.
+/// Where the answers of a pack claim ids of sources, or words of them.
 #[derive(Debug, Default)]
 pub(crate) struct IdClaims {
     paths: Vec<Vec<String>>,
@@ -57,6 +66,8 @@ pub(crate) struct IdClaims {
     stated: Vec<bool>,
     /// Paths of texts that cite ids in square brackets.
     cited: Vec<bool>,
+    /// Paths whose texts are quotes and no ids.
+    verbatim: Vec<bool>,
     /// The input whose ids a path may repeat.
     given: Vec<Option<String>>,
     /// Paths whose ids are those of sources, rather than only ids that an input or a text states.
@@ -66,7 +77,7 @@ pub(crate) struct IdClaims {
 impl IdClaims {
     pub(crate) fn of(schema: &Value, projection: &Projection) -> IdClaims {
         let mut paths = Vec::new();
-        collect(schema, schema, &mut Vec::new(), 0, &mut paths);
+        collect(schema, schema, claims_by_name, &mut Vec::new(), 0, &mut paths);
         let split = |pointer: &String| pointer.split('/').skip(1).map(unescaped).collect();
         let quoted: Vec<Vec<String>> = projection.evidence_pointers().iter().map(split).collect();
         // What the projection calls a quote is looked up as one.
@@ -99,8 +110,37 @@ impl IdClaims {
         };
         let cited = listed(projection.cited_id_pointers());
         let stated = listed(projection.stated_id_pointers());
-        let of_sources = (0..paths.len()).map(|at| at < named).collect();
-        IdClaims { quotes, stated, cited, paths, given, of_sources }
+        let of_sources: Vec<bool> = (0..paths.len()).map(|at| at < named).collect();
+        let mut claims =
+            IdClaims { quotes, stated, cited, paths, given, of_sources, verbatim: vec![] };
+        claims.verbatim = vec![false; claims.paths.len()];
+        // An imported flow may call a price a quote.
+        let mut by_name = Vec::new();
+        if projection.is_declared() {
+            collect(schema, schema, quotes_by_name, &mut Vec::new(), 0, &mut by_name);
+        }
+        by_name.retain(|path| !quoted.iter().any(|quote| quote.starts_with(path)));
+        quoted.into_iter().chain(by_name).for_each(|path| claims.add_quote(path));
+        claims
+    }
+
+    fn add_quote(&mut self, path: Vec<String>) {
+        if self.paths.contains(&path) {
+            return;
+        }
+        let is_evidence =
+            path.iter().rev().find(|name| *name != ANY).is_some_and(|it| it == EVIDENCE);
+        self.paths.push(path);
+        self.given.push(None);
+        for (flags, value) in [
+            (&mut self.verbatim, true),
+            (&mut self.quotes, is_evidence),
+            (&mut self.stated, false),
+            (&mut self.cited, false),
+            (&mut self.of_sources, false),
+        ] {
+            flags.push(value);
+        }
     }
 
     /// The claim that a place of an answer belongs to: the place itself, or the list it is an entry of.
@@ -112,10 +152,21 @@ impl IdClaims {
         self.paths.iter().position(fits)
     }
 
-    /// The pointers that are checked, each with the input whose ids it may repeat.
+    /// The pointers whose ids are checked, each with the input whose ids it may repeat.
     pub(crate) fn pointers(&self) -> impl Iterator<Item = (String, Option<&str>)> {
-        let pointers = self.paths.iter().map(|path| format!("/{}", path.join("/")));
-        pointers.zip(self.given.iter().map(Option::as_deref))
+        let of_ids = (0..self.paths.len()).filter(|at| !self.verbatim[*at]);
+        of_ids.map(|at| (format!("/{}", self.paths[at].join("/")), self.given[at].as_deref()))
+    }
+
+    /// The pointers whose texts must be words of a source.
+    #[cfg(test)]
+    pub(crate) fn quote_pointers(&self) -> impl Iterator<Item = String> {
+        let quotes = (0..self.paths.len()).filter(|at| self.verbatim[*at]);
+        quotes.map(|at| format!("/{}", self.paths[at].join("/")))
+    }
+
+    pub(crate) fn has_ids(&self) -> bool {
+        self.verbatim.iter().any(|is_quote| !is_quote)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -126,6 +177,7 @@ impl IdClaims {
 fn collect(
     root: &Value,
     schema: &Value,
+    claims: fn(&str, &Value) -> bool,
     path: &mut Vec<String>,
     depth: usize,
     paths: &mut Vec<Vec<String>>,
@@ -136,22 +188,22 @@ fn collect(
     let schema = resolved(root, schema);
     for (name, member) in schema["properties"].as_object().into_iter().flatten() {
         path.push(name.clone());
-        if claims_by_name(name, resolved(root, member)) {
+        if claims(name, resolved(root, member)) {
             paths.push(path.clone());
         }
-        collect(root, member, path, depth + 1, paths);
+        collect(root, member, claims, path, depth + 1, paths);
         path.pop();
     }
     for below in ["items", "additionalProperties"] {
         if schema[below].is_object() {
             path.push(ANY.to_owned());
-            collect(root, &schema[below], path, depth + 1, paths);
+            collect(root, &schema[below], claims, path, depth + 1, paths);
             path.pop();
         }
     }
     for choice in ["anyOf", "oneOf", "allOf"] {
         for schema in schema[choice].as_array().into_iter().flatten() {
-            collect(root, schema, path, depth + 1, paths);
+            collect(root, schema, claims, path, depth + 1, paths);
         }
     }
 }
@@ -161,8 +213,20 @@ fn claims_by_name(name: &str, schema: &Value) -> bool {
     let name = name.to_ascii_lowercase();
     let kind = name.strip_suffix("_ids").or_else(|| name.strip_suffix("_id"));
     let named = name == EVIDENCE || kind.is_some_and(|kind| KINDS.contains(&kind));
+    named && is_open(schema)
+}
+
+/// A member named like a quote, or like a list of them.
+fn quotes_by_name(name: &str, schema: &Value) -> bool {
+    let name = name.to_ascii_lowercase();
+    let last = name.rsplit(['_', '-']).next().unwrap_or(&name);
+    QUOTES.contains(&last) && is_open(schema)
+}
+
+/// Whether a member, or each entry of a list, may be any text.
+fn is_open(schema: &Value) -> bool {
     let closed = |schema: &Value| schema.get("enum").is_some() || schema.get("const").is_some();
-    named && !closed(schema) && !closed(&schema["items"])
+    !closed(schema) && !closed(&schema["items"])
 }
 
 fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
@@ -193,13 +257,17 @@ pub(super) struct KnownIds<'a> {
     nodes: BTreeMap<String, Vec<String>>,
     /// The nodes that the prompt shows under numbers, where it shows condensed texts.
     pub condensed: &'a [String],
+    /// What a prompt says of the sources beside their texts: a quote may stand there too.
+    pub told: Vec<&'a Value>,
 }
 
 /// The sources that an id of an answer names.
 enum Meaning {
     Itself,
-    /// These sources.
+    /// These sources, of which it is another name.
     Others(Vec<String>),
+    /// The sources below a node of the tree, whose id it is.
+    Below(Vec<String>),
     Nothing,
 }
 
@@ -357,7 +425,7 @@ impl<'a> KnownIds<'a> {
             return Meaning::Itself;
         }
         if let Some(sources) = self.nodes.get(id) {
-            return Meaning::Others(sources.clone());
+            return Meaning::Below(sources.clone());
         }
         let bare = id.trim().trim_start_matches('[').trim_end_matches(']').trim();
         // A label shows the title and the author behind the id.
@@ -371,7 +439,7 @@ impl<'a> KnownIds<'a> {
                 return Meaning::Others(sources.clone());
             }
         }
-        let number = bare.strip_prefix('m').unwrap_or(bare);
+        let number = bare.strip_prefix(['m', '#']).unwrap_or(bare);
         let place = number.parse::<usize>().ok().filter(|place| *place > 0);
         match place {
             Some(place) if !self.condensed.is_empty() => {
@@ -394,11 +462,11 @@ impl<'a> KnownIds<'a> {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
 
-    /// A text with labels in brackets replaced by their ids and without unknown ids, and the unknown ids.
-    fn cited(&self, text: &str) -> (String, Vec<String>) {
+    /// A text with labels in brackets replaced by their ids and without unknown ids, and what was changed.
+    fn cited(&self, text: &str) -> Cleaned {
         let known = |word: &str| match self.meaning(word) {
             Meaning::Itself => Some(vec![word.to_owned()]),
-            Meaning::Others(ids) => Some(ids),
+            Meaning::Others(ids) | Meaning::Below(ids) => Some(ids),
             Meaning::Nothing => None,
         };
         let is_quoted = |content: &str| self.states(&format!("[{content}]").replace('\\', ""));
@@ -406,9 +474,63 @@ impl<'a> KnownIds<'a> {
         Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text)
     }
 
-    fn holds_quote(&self, text: &str) -> bool {
-        let quote = vec![(String::new(), text.to_owned())];
-        evidence::locate(quote, self.sources).iter().any(|found| found.located)
+    /// Those of the quotes that stand in a source, or in what a prompt says of the sources.
+    fn held(&self, quotes: &BTreeSet<&str>) -> HashSet<String> {
+        if quotes.is_empty() {
+            return HashSet::new();
+        }
+        evidence::held(quotes, self.sources, &self.told)
+    }
+}
+
+/// Something that was taken out of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Removed {
+    /// JSON pointer into the answer as the model gave it.
+    pub pointer: String,
+    pub words: String,
+    /// Whether it claimed to be the words of a source; else it claimed to be an id.
+    pub is_quote: bool,
+}
+
+/// What was changed in an answer.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub removed: Vec<Removed>,
+    pub labels: Vec<ReplacedLabel>,
+}
+
+impl Changes {
+    pub(super) fn add(&mut self, more: Changes) {
+        self.removed.extend(more.removed);
+        self.labels.extend(more.labels);
+    }
+
+    /// The ids that were removed.
+    pub(super) fn ids(&self) -> Vec<RemovedId> {
+        let ids = self.removed.iter().filter(|one| !one.is_quote);
+        ids.map(|one| RemovedId { pointer: one.pointer.clone(), id: shortened(&one.words) })
+            .collect()
+    }
+
+    /// The quotes that were removed.
+    pub(super) fn quotes(&self) -> Vec<RemovedQuote> {
+        let quotes = self.removed.iter().filter(|one| one.is_quote);
+        let quote = |one: &Removed| RemovedQuote {
+            pointer: one.pointer.clone(),
+            quote: shortened(&one.words),
+        };
+        quotes.map(quote).collect()
+    }
+
+    fn unknown_id(&mut self, id: &str, place: String) {
+        self.removed.push(Removed { pointer: place, words: id.to_owned(), is_quote: false });
+    }
+
+    fn label(&mut self, label: &str, ids: &[String], place: &str) {
+        let (pointer, label) = (place.to_owned(), shortened(label));
+        let ids = ids.iter().take(LABEL_IDS_MAX).cloned().collect();
+        self.labels.push(ReplacedLabel { pointer, label, ids });
     }
 }
 
@@ -420,29 +542,36 @@ pub(super) struct IdCheck<'a> {
     pub known: KnownIds<'a>,
 }
 
-/// An answer that would not be valid without its unknown ids.
+/// An answer that would not be valid without its unknown ids and quotes.
 #[derive(Debug)]
-pub(super) struct CannotRemove(pub Vec<RemovedId>);
+pub(super) struct CannotRemove(pub Vec<Removed>);
+
+/// One pass over an answer.
+struct Pass {
+    /// The quotes that stand in the sources.
+    held: HashSet<String>,
+    changes: Changes,
+}
 
 impl IdCheck<'_> {
     /// The unknown ids that a text cites, when the pack asks for such a text.
-    pub(super) fn cited_by(&self, text: &str) -> Vec<RemovedId> {
+    pub(super) fn cited_by(&self, text: &str) -> Vec<Removed> {
         let cites = self.claims.cited.iter().position(|cites| *cites);
         let Some(pointer) = cites.map(|at| format!("/{}", self.claims.paths[at].join("/"))) else {
             return Vec::new();
         };
-        let removed = |id: String| RemovedId { pointer: pointer.clone(), id: shortened(&id) };
-        self.known.cited(text).1.into_iter().map(removed).collect()
+        let removed = |id| Removed { pointer: pointer.clone(), words: id, is_quote: false };
+        self.known.cited(text).unknown.into_iter().map(removed).collect()
     }
 
-    /// What a repair turn says of unknown ids.
-    pub(super) fn complaints(&self, removed: &[RemovedId]) -> Vec<Violation> {
+    /// What a repair turn says of unknown ids and quotes.
+    pub(super) fn complaints(&self, removed: &[Removed]) -> Vec<Violation> {
         removed.iter().map(|one| self.complaint(one)).collect()
     }
 
     /// Names the ids that may stand there instead. A member that is no id of a source is not filled with
     /// one: without an id of its own it stays empty.
-    fn complaint(&self, one: &RemovedId) -> Violation {
+    fn complaint(&self, one: &Removed) -> Violation {
         let path: Vec<String> = one.pointer.split('/').skip(1).map(unescaped).collect();
         let claim = self.claims.at(&path);
         let given: Vec<&str> =
@@ -457,8 +586,14 @@ impl IdCheck<'_> {
             Some(claim) if self.claims.cited[claim] => Some("leave the brackets out"),
             _ => self.empty_form(&path),
         };
-        let id = &one.id;
+        let id = shortened(&one.words);
         let message = match known.as_slice() {
+            _ if one.is_quote => {
+                let empty = empty.unwrap_or("use an empty text");
+                format!(
+                    "{id:?} does not stand in the input; copy words of the input exactly, or {empty}"
+                )
+            }
             [] => format!("{id:?} is not in the input; {}", empty.unwrap_or("use an empty text")),
             known => {
                 let shown: Vec<&str> = known.iter().take(KNOWN_SHOWN).copied().collect();
@@ -492,19 +627,51 @@ impl IdCheck<'_> {
         }
     }
 
-    /// Replaces labels by ids and removes unknown ids; lists what was removed.
-    pub(super) fn clean(&self, answer: &mut Value) -> Result<Vec<RemovedId>, CannotRemove> {
+    /// Replaces labels by ids, and removes unknown ids and quotes that no source has; lists what was changed.
+    pub(super) fn clean(&self, answer: &mut Value) -> Result<Changes, CannotRemove> {
         let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
-        let mut removed = Vec::new();
-        match self.walk(answer, self.schema, &active, "", &mut removed) {
-            true => {
-                let known = |id: &str| self.known.states(id);
-                let gone = removed.iter().map(|one: &RemovedId| one.id.as_str());
-                let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !known(id)).collect();
-                self.without_ids(answer, self.schema, &gone);
-                Ok(removed)
+        let mut quotes = BTreeSet::new();
+        self.quotes(answer, &active, &mut quotes);
+        let mut pass = Pass { held: self.known.held(&quotes), changes: Changes::default() };
+        let stays = self.walk(answer, self.schema, &active, "", &mut pass);
+        let changes = pass.changes;
+        if !stays {
+            return Err(CannotRemove(changes.removed));
+        }
+        let ids = changes.removed.iter().filter(|one| !one.is_quote);
+        let gone = ids.map(|one| one.words.as_str());
+        let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !self.known.states(id)).collect();
+        self.without_ids(answer, self.schema, &gone);
+        Ok(changes)
+    }
+
+    /// The texts of an answer that may be quotes.
+    fn quotes<'v>(
+        &self,
+        value: &'v Value,
+        active: &[(usize, usize)],
+        quotes: &mut BTreeSet<&'v str>,
+    ) {
+        let quotes_here = |(claim, at): &(usize, usize)| {
+            let may_quote = self.claims.verbatim[*claim] || self.claims.quotes[*claim];
+            may_quote && self.claims.paths[*claim].len() == *at
+        };
+        let here = active.iter().any(quotes_here);
+        match value {
+            Value::String(text) if here => drop(quotes.insert(text)),
+            Value::Array(items) => {
+                if here {
+                    quotes.extend(items.iter().filter_map(Value::as_str));
+                }
+                let below = self.below(active, ANY);
+                items.iter().for_each(|item| self.quotes(item, &below, quotes));
             }
-            false => Err(CannotRemove(removed)),
+            Value::Object(members) => {
+                for (key, member) in members {
+                    self.quotes(member, &self.below(active, key), quotes);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -516,12 +683,12 @@ impl IdCheck<'_> {
         schema: &Value,
         active: &[(usize, usize)],
         place: &str,
-        removed: &mut Vec<RemovedId>,
+        pass: &mut Pass,
     ) -> bool {
         let schema = resolved(self.schema, schema);
         let ends = |(claim, at): &&(usize, usize)| self.claims.paths[*claim].len() == *at;
         if let Some((claim, _)) = active.iter().find(ends) {
-            let keeps = self.claimed(value, schema, *claim, place, removed);
+            let keeps = self.claimed(value, schema, *claim, place, pass);
             if !keeps || !(value.is_object() || value.is_array()) {
                 return keeps;
             }
@@ -536,7 +703,7 @@ impl IdCheck<'_> {
                 for (key, member) in members.iter_mut() {
                     let below = self.below(active, key);
                     let inner = inner(schema, key);
-                    if below.is_empty() || self.walk(member, inner, &below, &at(key), removed) {
+                    if below.is_empty() || self.walk(member, inner, &below, &at(key), pass) {
                         continue;
                     }
                     if allows_null(resolved(self.schema, inner)) {
@@ -556,7 +723,7 @@ impl IdCheck<'_> {
                 items.retain_mut(|item| {
                     let place = at(&number.to_string());
                     number += 1;
-                    self.walk(item, &schema["items"], &below, &place, removed)
+                    self.walk(item, &schema["items"], &below, &place, pass)
                 });
                 if items.len() < before {
                     rank_again(items);
@@ -575,64 +742,65 @@ impl IdCheck<'_> {
         active.iter().filter_map(goes_on).collect()
     }
 
-    /// Checks a value that claims ids: one id, or a list of them.
+    /// Checks a value that claims ids or quotes: one, or a list of them.
     fn claimed(
         &self,
         value: &mut Value,
         schema: &Value,
         claim: usize,
         place: &str,
-        removed: &mut Vec<RemovedId>,
+        pass: &mut Pass,
     ) -> bool {
-        let mut unknown = |id: String, place: String| {
-            removed.push(RemovedId { pointer: place, id: shortened(&id) });
-        };
         match value {
             Value::String(text) if self.claims.cited[claim] => {
-                let (clean, gone) = self.known.cited(text);
-                gone.into_iter().for_each(|id| unknown(id, place.to_owned()));
-                *text = clean;
+                let clean = self.known.cited(text);
+                clean.unknown.iter().for_each(|id| pass.changes.unknown_id(id, place.to_owned()));
+                for (label, ids) in &clean.labels {
+                    pass.changes.label(label, ids, place);
+                }
+                *text = clean.text;
                 true
             }
             Value::Array(items) => {
                 let most = schema["maxItems"].as_u64().map_or(usize::MAX, |most| most as usize);
                 let mut kept: Vec<Value> = Vec::with_capacity(items.len());
-                for (number, item) in std::mem::take(items).into_iter().enumerate() {
-                    let found = match &item {
-                        Value::String(text) => self.replaced(text, claim),
-                        Value::Number(number) => {
-                            self.knows_number(number, claim).then(|| vec![item.clone()])
+                for (number, item) in mem::take(items).into_iter().enumerate() {
+                    let at = format!("{place}/{number}");
+                    let ids = match &item {
+                        Value::String(text) => self.replaced(text, claim, &at, pass),
+                        Value::Number(number) if !self.knows_number(number, claim) => {
+                            pass.changes.unknown_id(&number.to_string(), at);
+                            None
                         }
-                        _ => Some(vec![item.clone()]),
+                        _ => Some(vec![item]),
                     };
-                    match found {
-                        Some(ids) => {
-                            let new =
-                                ids.into_iter().filter(|id| !id.is_string() || !kept.contains(id));
-                            let new: Vec<Value> =
-                                new.take(most.saturating_sub(kept.len())).collect();
-                            kept.extend(new);
-                        }
-                        None => unknown(text_of(&item), format!("{place}/{number}")),
-                    }
+                    let new = ids.into_iter().flatten();
+                    let new = new.filter(|id| !id.is_string() || !kept.contains(id));
+                    let new: Vec<Value> = new.take(most.saturating_sub(kept.len())).collect();
+                    kept.extend(new);
                 }
                 *items = kept;
                 items.len() as u64 >= schema["minItems"].as_u64().unwrap_or(0)
             }
             Value::String(text) if text.trim().is_empty() => true,
-            Value::String(text) => match self.replaced(text, claim).as_deref() {
-                Some([one]) => {
-                    *value = one.clone();
-                    true
+            Value::String(text) => {
+                let before = pass.changes.labels.len();
+                match self.replaced(text, claim, place, pass).as_deref() {
+                    Some([one]) => {
+                        *value = one.clone();
+                        true
+                    }
+                    // A node of several sources is no single one.
+                    Some(_) => {
+                        pass.changes.labels.truncate(before);
+                        pass.changes.unknown_id(text, place.to_owned());
+                        false
+                    }
+                    None => false,
                 }
-                // A node of several sources is no single one.
-                _ => {
-                    unknown(text.clone(), place.to_owned());
-                    false
-                }
-            },
+            }
             Value::Number(number) if !self.knows_number(number, claim) => {
-                unknown(number.to_string(), place.to_owned());
+                pass.changes.unknown_id(&number.to_string(), place.to_owned());
                 false
             }
             _ => true,
@@ -669,24 +837,45 @@ impl IdCheck<'_> {
     }
 
     fn knows_number(&self, number: &serde_json::Number, claim: usize) -> bool {
-        self.known.of_sources.has_number(number)
+        self.claims.verbatim[claim]
+            || self.known.of_sources.has_number(number)
             || self.given(claim).is_some_and(|given| given.has_number(number))
     }
 
-    /// The ids that a text of the answer stands for.
-    fn replaced(&self, text: &str, claim: usize) -> Option<Vec<Value>> {
+    /// What a text of the answer stands for; `None` where it is removed.
+    fn replaced(
+        &self,
+        text: &str,
+        claim: usize,
+        place: &str,
+        pass: &mut Pass,
+    ) -> Option<Vec<Value>> {
+        let itself = || Some(vec![text.into()]);
         if self.given(claim).is_some_and(|given| given.has(text)) {
-            return Some(vec![text.into()]);
+            return itself();
         }
-        let quotes = self.claims.quotes[claim];
-        match self.known.meaning(text) {
-            Meaning::Itself => Some(vec![text.into()]),
-            Meaning::Others(ids) => Some(ids.into_iter().map(Value::from).collect()),
-            Meaning::Nothing if quotes && self.known.holds_quote(text) => Some(vec![text.into()]),
-            Meaning::Nothing if self.claims.stated[claim] && self.known.states(text) => {
-                Some(vec![text.into()])
+        let (may_quote, is_quote) = (self.claims.quotes[claim], self.claims.verbatim[claim]);
+        if (may_quote || is_quote) && pass.held.contains(text) {
+            return itself();
+        }
+        let meaning = match (self.known.meaning(text), is_quote) {
+            (Meaning::Itself, true) if may_quote => Meaning::Itself,
+            (_, true) => Meaning::Nothing,
+            (meaning, false) => meaning,
+        };
+        match meaning {
+            Meaning::Itself => itself(),
+            Meaning::Others(ids) => {
+                pass.changes.label(text, &ids, place);
+                Some(ids.into_iter().map(Value::from).collect())
             }
-            Meaning::Nothing => None,
+            Meaning::Below(ids) => Some(ids.into_iter().map(Value::from).collect()),
+            Meaning::Nothing if self.claims.stated[claim] && self.known.states(text) => itself(),
+            Meaning::Nothing => {
+                let (pointer, words) = (place.to_owned(), text.to_owned());
+                pass.changes.removed.push(Removed { pointer, words, is_quote });
+                None
+            }
         }
     }
 }
@@ -751,10 +940,6 @@ fn shortened(id: &str) -> String {
     id.chars().take(ID_CHARS_MAX).collect()
 }
 
-fn text_of(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 fn inner<'a>(schema: &'a Value, key: &str) -> &'a Value {
     match schema["properties"].get(key) {
         Some(member) => member,
@@ -813,10 +998,10 @@ mod tests {
         let known = known.with_inputs(&claims, |name| inputs.get(name));
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = answer;
-        let removed = check.clean(&mut answer).unwrap();
+        let changes = check.clean(&mut answer).unwrap();
         let validator = schema::compile(&schema).unwrap();
         assert_eq!(schema::violations(&validator, &answer), [], "{answer}");
-        (answer, removed.into_iter().map(|one| (one.pointer, one.id)).collect())
+        (answer, changes.removed.into_iter().map(|one| (one.pointer, one.words)).collect())
     }
 
     #[test]
@@ -861,7 +1046,7 @@ mod tests {
             .with_inputs(&claims, |name| (name == "table").then_some(&table));
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let said = |pointer: &str| {
-            let one = RemovedId { pointer: pointer.into(), id: "x1".into() };
+            let one = Removed { pointer: pointer.into(), words: "x1".into(), is_quote: false };
             check.complaints(&[one]).remove(0).message
         };
         let nothing = "\"x1\" is not in the input; ";
@@ -930,13 +1115,82 @@ mod tests {
         let (cleaned, removed) = clean(json!({}), answer.clone());
         assert_eq!(cleaned["points"][0]["evidence"], json!(["c1", "The roof  leaks"]));
         assert_eq!(removed[0].0, "/points/0/evidence/2");
-        let (cleaned, removed) =
-            clean(json!({"evidence": ["/points/*/evidence/*"]}), answer.clone());
+        // A member that the projection calls a quote may still hold an id, and no label.
+        let quoted = clean(json!({"evidence": ["/points/*/evidence/*"]}), answer);
+        assert_eq!(quoted, (cleaned, removed));
+    }
+
+    #[test]
+    fn quotes_that_no_source_has_are_removed() {
+        let schema = json!({"type": "object", "required": ["line", "quote"], "properties": {
+            "line": {"type": ["string", "null"]}, "quote": {"type": ["string", "null"]},
+            "said": {"type": "array", "items": {"type": "object", "required": ["words"],
+                "properties": {"words": {"type": "string", "minLength": 1}}}},
+            "key_quotes": {"type": "array", "items": {"type": "string"}}}});
+        let projection = json!({"evidence": ["/line", "/said/*/words"]}).to_string();
+        let projection = Projection::compile(Some(projection.as_bytes())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let pointers: Vec<String> = claims.quote_pointers().collect();
+        assert_eq!(pointers, ["/line", "/said/*/words", "/quote", "/key_quotes"]);
+        assert!(!claims.has_ids() && claims.pointers().next().is_none());
+        let text = "The roof\n leaks. Call Ana at [7] or ana@example.org, soon. Café.";
+        let sources = [SourceText { id: "c1".into(), text: text.into() }];
+        let told = [json!("Roof of the hall"), json!([{"title": "Leak"}])];
+        let known = KnownIds { told: told.iter().collect(), ..KnownIds::of(&sources, &[], None) };
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = json!({"line": "“The  roof leaks.”", "quote": "1",
+            "said": [{"words": "The roof is new"}, {"words": "Cafe\u{301}"}, {"words": "[7]"}],
+            "key_quotes": ["c1", "of the hall", "Leak", "at [7] or [email], soon", "[email] Cobol", "[email]"]});
+        let changes = check.clean(&mut answer).unwrap();
+        let expected = json!({"line": "“The  roof leaks.”", "quote": null,
+            "said": [{"words": "Cafe\u{301}"}, {"words": "[7]"}],
+            "key_quotes": ["of the hall", "Leak", "at [7] or [email], soon"]});
+        assert_eq!(answer, expected);
+        let quotes = changes.quotes();
+        let places: Vec<&str> = quotes.iter().map(|one| one.pointer.as_str()).collect();
         assert_eq!(
-            (cleaned, removed),
-            (answer, vec![]),
-            "the projection looks up its quotes itself"
+            places,
+            ["/quote", "/said/0/words", "/key_quotes/0", "/key_quotes/4", "/key_quotes/5"]
         );
+        assert!(changes.ids().is_empty() && changes.labels.is_empty());
+        let complaint = &check.complaints(&changes.removed)[0];
+        assert!(complaint.message.contains("does not stand in the input"), "{complaint}");
+        assert!(complaint.message.ends_with("or use null"), "{complaint}");
+        // An imported flow says nowhere that its members are quotes.
+        assert!(IdClaims::of(&schema, &Projection::compile(None).unwrap()).is_empty());
+    }
+
+    #[test]
+    fn labels_that_become_ids_are_listed() {
+        let schema = json!({"type": "object", "properties": {"chunk_ids": {"type": "array",
+            "items": {"type": "string"}}, "source_id": {"type": "string"}, "body": {"type": "string"}}});
+        let projection =
+            Projection::compile(Some(br#"{"cited_ids": ["/body"]}"#.as_slice())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let sources = sources();
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = json!({"chunk_ids": ["[2]", "#1", "m2", "c1", "#9"], "source_id": "1",
+            "body": "The roof leaks [1]. It is old [c2]."});
+        let changes = check.clean(&mut answer).unwrap();
+        let expected = json!({"chunk_ids": ["c2", "c1"], "source_id": "c1",
+            "body": "The roof leaks [c1]. It is old [c2]."});
+        assert_eq!(answer, expected);
+        let label =
+            |one: &ReplacedLabel| format!("{} {} {}", one.pointer, one.label, one.ids.join(" "));
+        let mut labels: Vec<String> = changes.labels.iter().map(label).collect();
+        labels.sort();
+        assert_eq!(
+            labels,
+            [
+                "/body 1 c1",
+                "/chunk_ids/0 [2] c2",
+                "/chunk_ids/1 #1 c1",
+                "/chunk_ids/2 m2 c2",
+                "/source_id 1 c1"
+            ]
+        );
+        assert_eq!(changes.ids().len(), 1);
     }
 
     #[test]
@@ -960,9 +1214,9 @@ mod tests {
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer =
             json!({"best": null, "points": [{"text": "", "chunk_ids": ["n0_0", "n9_9"]}]});
-        let removed = check.clean(&mut answer).unwrap();
+        let changes = check.clean(&mut answer).unwrap();
         assert_eq!(answer["points"][0]["chunk_ids"], json!(["c1", "c2"]));
-        assert_eq!(removed[0].id, "n9_9");
+        assert_eq!((changes.ids()[0].id.as_str(), changes.labels.len()), ("n9_9", 0));
         // Under a number the prompt shows a node, and not the source of that number.
         let shown = ["n0_0".to_owned()];
         let mut known = KnownIds::of(&sources, &[], Some(&tree));
@@ -988,7 +1242,7 @@ mod tests {
             "ranked": [{"id": "opp_9", "rank": 1}, {"id": "c2", "rank": 2}, {"id": "c1", "rank": 3}],
             "text": "Apply to opp_9 first (opp_9), then to c2 [opp_9]. Not opp_91.", "key": "opp_9", "next": "ask opp_9",
         });
-        assert_eq!(check.clean(&mut answer).unwrap().len(), 1);
+        assert_eq!(check.clean(&mut answer).unwrap().ids().len(), 1);
         let expected = json!({
             "ranked": [{"id": "c2", "rank": 1}, {"id": "c1", "rank": 2}],
             "text": "Apply to … first, then to c2. Not opp_91.", "key": "opp_9", "next": "ask opp_9",

@@ -68,6 +68,7 @@ pub(crate) use providers::Providers;
 pub(crate) use providers::{PROBE_TOKENS, Probed, listed_models, probed};
 pub(crate) use question_keeper::{KeptQuestion, KnownModel, QuestionKeeper};
 pub(crate) use recorded::Recorder;
+pub(crate) use redact::REDACTED;
 pub(crate) use reply::Bill;
 pub(crate) use reply::SourceSpan;
 pub use reply::{Charge, Evidence, ModelIdentity, ModelReply, StopReason, Usage};

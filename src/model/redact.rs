@@ -33,6 +33,9 @@ use super::provider::Provider;
 use super::reply::{ModelIdentity, ModelReply};
 use crate::markup::prefix;
 
+/// What stands for a key, an account number, an address and a telephone number.
+pub(crate) const REDACTED: [&str; 4] = ["[key]", "[account]", "[email]", "[phone]"];
+
 /// Whether a word announces a telephone number, such as `tel`.
 pub(crate) fn announces_phone(word: &str) -> bool {
     phones::announces(&word.to_lowercase())
@@ -90,15 +93,15 @@ impl Redaction {
         if self.keys {
             let mut found = Vec::new();
             keys::find(text, &mut found);
-            passages.extend(found.into_iter().map(|passage| (passage, "[key]")));
+            passages.extend(found.into_iter().map(|passage| (passage, REDACTED[0])));
         }
         // Each kind is searched in what the kinds before it left: a key or a card may hold digits that
         // look like a telephone number.
         type Find = fn(&str, Range<usize>, &mut Vec<Range<usize>>);
         let kinds: [(bool, &str, Find); 3] = [
-            (self.accounts, "[account]", accounts::find),
-            (self.emails, "[email]", emails::find),
-            (self.phones, "[phone]", phones::find),
+            (self.accounts, REDACTED[1], accounts::find),
+            (self.emails, REDACTED[2], emails::find),
+            (self.phones, REDACTED[3], phones::find),
         ];
         for (_, name, find) in kinds.into_iter().filter(|(wanted, ..)| *wanted) {
             let mut found = Vec::new();

@@ -209,11 +209,19 @@ struct Quality<'a> {
     checks: Vec<Text<'a>>,
     repaired: bool,
     truncated: bool,
-    /// An item with removed ids is rare; it goes the slow way.
+    /// An item with removed ids, removed quotes or replaced labels is rare; it goes the slow way.
     #[serde(default)]
     removed_ids: Option<IgnoredAny>,
     #[serde(default)]
     removed_ids_count: Option<IgnoredAny>,
+    #[serde(default)]
+    removed_quotes: Option<IgnoredAny>,
+    #[serde(default)]
+    removed_quotes_count: Option<IgnoredAny>,
+    #[serde(default)]
+    replaced_labels: Option<IgnoredAny>,
+    #[serde(default)]
+    replaced_labels_count: Option<IgnoredAny>,
     #[serde(borrow, default)]
     null_means: Option<Text<'a>>,
     #[serde(default)]
@@ -340,10 +348,17 @@ impl<'a> SummaryLine<'a> {
             && self.meta.as_ref().is_none_or(|meta| meta.summary_kind.is_some())
             && self.outputs.summary.as_ref().is_none_or(filled)
             && self.outputs.quality.as_ref().is_none_or(|quality| {
-                quality.removed_ids.is_none()
-                    && quality.removed_ids_count.is_none()
-                    && quality.missing_days.is_none()
-                    && quality.facts_from_params.is_none()
+                let changes = [
+                    &quality.removed_ids,
+                    &quality.removed_ids_count,
+                    &quality.removed_quotes,
+                    &quality.removed_quotes_count,
+                    &quality.replaced_labels,
+                    &quality.replaced_labels_count,
+                    &quality.missing_days,
+                    &quality.facts_from_params,
+                ];
+                changes.iter().all(|one| one.is_none())
                     && quality.null_means.as_ref().is_none_or(|why| why.0 == "not_given")
             })
             && self.outputs.evidence_refs.iter().flatten().all(|one| !one.0.pointers.is_empty())
