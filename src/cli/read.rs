@@ -22,6 +22,7 @@ use super::since::first_day;
 use super::source_files::known_name;
 use super::{Context, names, ui};
 use crate::bus::SummaryBus;
+use crate::contract::places::folded;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
@@ -267,7 +268,7 @@ fn days_beside(bus: &SummaryBus, day: Day, zone: Tz) -> Option<String> {
 }
 
 pub(super) fn is_same(project: Option<&str>, name: &str) -> bool {
-    project.is_some_and(|project| project.to_lowercase() == name.to_lowercase())
+    project.is_some_and(|project| folded(project) == folded(name))
 }
 
 /// No summary has this name: say when it was forgotten, or which one is nearest.

@@ -11,8 +11,9 @@ use super::failure::{Exit, Failure};
 use super::select_file::{check_name, write};
 use super::settings::load_config;
 use crate::contract::json::jcs_hash;
+use crate::contract::places;
 use crate::contract::time::Day;
-use crate::digest::project::ProjectRules;
+use crate::digest::project::{ProjectRules, one_spelling};
 use crate::export::item::META_NAMES;
 use crate::synthesis::summary_items::{self, BusSummary};
 
@@ -101,8 +102,11 @@ impl Fields {
 
     fn has(&self, item: &BusSummary, field: &str, value: &str) -> bool {
         match field {
-            TAG => item.tags.iter().any(|tag| tag.eq_ignore_ascii_case(value)),
-            field => self.of(item, field).as_deref() == Some(value),
+            TAG => item.tags.iter().any(|tag| places::folded(tag) == places::folded(value)),
+            field => {
+                let own = self.of(item, field);
+                own.is_some_and(|own| one_spelling(&own) == one_spelling(value))
+            }
         }
     }
 }
@@ -282,7 +286,7 @@ fn listed(item: &BusSummary, group_by: Option<&str>, fields: &Fields) -> Value {
     listed.insert("id".to_owned(), item.summary_id.clone().into());
     listed.insert("day".to_owned(), item.day.clone().into());
     if let Some(group) = group_by.and_then(|field| fields.of(item, field)) {
-        listed.insert("group".to_owned(), group.into());
+        listed.insert("group".to_owned(), one_spelling(&group).into());
     }
     Value::Object(listed)
 }

@@ -162,7 +162,8 @@ impl DataRule {
     }
 }
 
-fn folded(name: &str) -> String {
+/// A name as it is compared: letter case, the form of its characters and blanks around it do not matter.
+pub(crate) fn folded(name: &str) -> String {
     name.trim().nfkc().flat_map(char::to_lowercase).collect()
 }
 

@@ -152,6 +152,18 @@ mod tests {
     }
 
     #[test]
+    fn the_form_of_characters_makes_no_second_tag() {
+        let long = "é".repeat(100);
+        for raw in ["Café", "topic:Ágil/über", "éa 🚀", "Ａ日本 é", "각도", "İé", "é:é", &long]
+        {
+            let (composed, apart) = (raw.nfc().collect::<String>(), raw.nfd().collect::<String>());
+            assert_ne!(composed, apart);
+            assert_eq!(canonical(&composed), canonical(&apart), "{raw}");
+            assert_eq!(of_record([composed.as_str(), apart.as_str()]).len(), 1, "{raw}");
+        }
+    }
+
+    #[test]
     fn a_checksum_keeps_lossy_tags_apart() {
         let long = "x".repeat(10_000);
         let longer = "x".repeat(10_001);

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::render::{Templates, Undefined, members};
 use super::yaml;
 use super::{page, pyvalue};
+use crate::contract::places;
 
 /// Most entries of a list field.
 const LIST_MAX: usize = 200;
@@ -354,7 +356,8 @@ impl Projection {
                 other => vec![other],
             };
             for item in items.into_iter().filter(|item| !is_nothing(item)) {
-                let text = shorten(&joined(&item));
+                // A reader compares bytes: `é` is one character, also where a model writes two.
+                let text: String = shorten(&joined(&item)).nfc().collect();
                 if !text.is_empty() && !list.contains(&text) && list.len() < LIST_MAX {
                     list.push(text);
                 }
@@ -363,13 +366,13 @@ impl Projection {
         list
     }
 
-    /// A list of words to find a text by. Words that differ only in letter case are one; the first
-    /// spelling stays.
+    /// A list of words to find a text by. Words that differ only in letter case or in the form of their
+    /// characters are one; the first spelling stays.
     fn labels(&self, rules: &[Rule], output: &Value) -> Vec<String> {
         let mut seen = HashSet::new();
         let mut labels = self.list(rules, output);
         labels.retain(|label| {
-            let folded = label.to_lowercase();
+            let folded = places::folded(label);
             !ABSTENTIONS.contains(&folded.as_str()) && seen.insert(folded)
         });
         labels
@@ -591,6 +594,20 @@ mod tests {
         let meta = json!({"ok": false, "actionable": true});
         assert_eq!(summary.meta, meta.as_object().unwrap().clone());
         assert_eq!(projection.quotes(&output), [("/tasks/0/quote".to_owned(), "said".to_owned())]);
+    }
+
+    #[test]
+    fn words_that_differ_in_case_or_in_the_form_of_their_characters_are_one() {
+        let rules = json!({"tags": ["/tags"], "topics": ["/topics"], "actions": ["/actions"]});
+        let projection = Projection::compile(Some(rules.to_string().as_bytes())).unwrap();
+        let (composed, apart) = ("Café", "Cafe\u{301}");
+        let summary = projection.apply(&json!({
+            "tags": [apart, composed, "CAFÉ", "ＣＡＦÉ", "cafe"], "topics": [composed, apart],
+            "actions": [apart, composed, "café"],
+        }));
+        assert_eq!(summary.tags, [composed, "cafe"], "and it is written as one character");
+        assert_eq!(summary.topics, [composed]);
+        assert_eq!(summary.actions, [composed, "café"], "a sentence keeps its letter case");
     }
 
     #[test]

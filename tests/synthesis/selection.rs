@@ -408,7 +408,8 @@ fn a_selection_goes_by_the_day_of_the_content_and_knows_its_fields() {
         "sum_d",
         "The pump was repaired by Ana.",
         &json!({
-            "ts_abs_ms": third, "meta": {"stage": "plan"}
+            "ts_abs_ms": third, "meta": {"stage": "plan", "author": "Rene\u{301}"},
+            "tags": ["Cafe\u{301}"]
         }),
     );
     publish_lines(&bus, "documents", "2026-03-15", &[line]);
@@ -429,6 +430,11 @@ fn a_selection_goes_by_the_day_of_the_content_and_knows_its_fields() {
         chosen["missing_days"],
         json!(["2026-03-01", "2026-03-02", "2026-03-04", "2026-03-05"])
     );
+    // The form of characters makes no other word, and the case of a letter no other tag.
+    for word in ["tag=CAFÉ", "tag=cafe\u{301}", "author=René", "author=Rene\u{301}"] {
+        assert_eq!(select(march, &["--where", word]).0, 0, "{word}");
+    }
+    assert_eq!(select(march, &["--where", "tag=cafe"]).0, 5);
     assert_eq!(select(later, &[]).0, 5);
     for wrong in [["--where", "strem=documents"], ["--group-by", "nosuch"], ["--group-by", "tag"]] {
         let (code, told) = select(march, &wrong);
