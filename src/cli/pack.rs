@@ -254,6 +254,9 @@ fn finish_build(context: &Context, dir: &RunDir<'_>, built: &PackBuild) -> Resul
         details.insert("summary_count".into(), json!(written.summaries));
         details.insert("inputs_digest".into(), json!(written.inputs_digest));
         details.insert("outputs_digest".into(), json!(written.outputs_digest));
+        if !written.not_drafts.is_empty() {
+            details.insert("not_drafts".into(), json!(written.not_drafts));
+        }
         record(context, dir, "summary_pack_build", &built.receipt.run_id, details)?;
     }
     if context.ui.json {

@@ -7,7 +7,7 @@ use super::run_dir::{RelPath, RunDir, RunDirError};
 use crate::contract::json;
 use crate::contract::time::Timestamp;
 
-const FILE: &str = "audit.jsonl";
+pub(super) const FILE: &str = "audit.jsonl";
 
 pub fn append(
     dir: &RunDir<'_>,

@@ -21,7 +21,7 @@ use super::drafts::{NotDrafts, source_path};
 use super::extract::{self, Extract, FindingDropReason};
 use super::finding::{Code, Findings};
 use super::pack::{
-    KeyClaim, MetaEntry, Pack, PackEntry, PackLimits, PackMeta, PackSource, SourceKind,
+    KeyClaim, MetaEntry, NotDraft, Pack, PackEntry, PackLimits, PackMeta, PackSource, SourceKind,
     estimated_tokens, inputs_digest, meta_path, outputs_digest,
 };
 use super::receipt::{Receipt, ReceiptKind, Verdict};
@@ -84,6 +84,8 @@ pub struct WrittenPack {
     pub bytes: u64,
     pub inputs_digest: String,
     pub outputs_digest: String,
+    /// Files that look like drafts and are none, for the audit log of the run.
+    pub(crate) not_drafts: Vec<NotDraft>,
 }
 
 /// Builds and writes the pack of a run.
@@ -362,6 +364,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
     let listed = listed.map(|(index, one)| (prepared.summary_path(index), one.bytes, one.sha256));
     let outputs_digest = outputs_digest(listed);
     let pack_path = manifest.paths.pack.clone();
+    let not_drafts = prepared.not_drafts.listed(manifest, &prepared.run.perspectives);
     let pack = Pack {
         schema_version: "summary_pack.v1".to_owned(),
         run_id: manifest.run_id.clone(),
@@ -373,6 +376,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
             Ok(entry(&prepared.sources[index], &path, &prepared.summary(index)?))
         }),
         total_estimated_tokens: Number::from(estimated_tokens(prepared.total)),
+        not_drafts: not_drafts.clone(),
     };
     let pack = stage_json(dir, &pack_path, &pack)?;
     let meta_path = meta_path(&pack_path).unwrap_or_else(|| pack_path.clone());
@@ -385,7 +389,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
         pack_sha256: pack.sha256.hex(),
         algo: prepared.algo,
         manifest_revision: manifest.revision,
-        not_drafts: prepared.not_drafts.listed(manifest, &prepared.run.perspectives),
+        not_drafts: not_drafts.clone(),
         entries: LazyList::new(count, |index| {
             let (summary, source) = (prepared.summary(index)?, &prepared.sources[index]);
             Ok(MetaEntry {
@@ -416,6 +420,7 @@ fn write(dir: &RunDir<'_>, prepared: PreparedPack<'_>) -> Result<WrittenPack, Ru
         bytes: prepared.total,
         inputs_digest,
         outputs_digest,
+        not_drafts,
     })
 }
 

@@ -4,14 +4,16 @@
 //! Contract: a file that a pack lists as its own summary is no draft, and neither is a copy of it. Another
 //! tool writes its summaries under the names of drafts, and what it wrote there was never said by an agent.
 //! What counts is that the pack names the file: the shape of the pack, the way it writes paths, and a
-//! pack that is damaged make no difference. The sidecar of our pack remembers such files with their hash:
-//! once an agent writes another text there, it is a draft.
+//! pack that is damaged make no difference. Our pack, its sidecar and the audit log of the run remember such
+//! files with their hash, so that no single one of them is needed: once an agent writes another text there,
+//! it is a draft.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
 
+use super::audit;
 use super::finding::Findings;
 use super::manifest::RunManifest;
 use super::pack::{NotDraft, SourceKind, meta_path};
@@ -26,28 +28,32 @@ const PATH_SEGMENTS_MAX: usize = 16;
 /// Paths of a pack that are looked for.
 const PATHS_MAX: usize = 10_000;
 
-/// Files that look like drafts and are summaries of a pack, by path, with their hash.
+/// The member in which our files list them.
+const NOT_DRAFTS: &str = "not_drafts";
+
+/// Files that look like drafts and are summaries of a pack, by path, with the hash of each text that was one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct NotDrafts(BTreeMap<String, String>);
+pub(crate) struct NotDrafts(BTreeMap<String, BTreeSet<String>>);
 
 impl NotDrafts {
-    /// Those of these perspectives that the existing pack and its sidecar name.
+    /// Those of these perspectives that the existing pack, its sidecar and the audit log name.
     pub(super) fn of(
         dir: &RunDir<'_>,
         manifest: &RunManifest,
         perspectives: &[Assigned],
     ) -> Result<NotDrafts, RunDirError> {
-        let mut found = BTreeMap::new();
+        let mut found = NotDrafts::default();
         // A pack that cannot be read is reported elsewhere.
         let mut ignored = Findings::default();
         let meta = meta_path(&manifest.paths.pack);
         let meta = meta.map(|path| read_json(dir, &path, &mut ignored)).transpose()?.flatten();
-        for known in meta.iter().filter_map(|meta| meta["not_drafts"].as_array()).flatten() {
-            if let (Some(path), Some(sha256)) = (known["path"].as_str(), known["sha256"].as_str()) {
-                found.insert(plain_path(path, dir.root()), sha256.to_owned());
-            }
-        }
         let pack = there(dir, &manifest.paths.pack, JSON_BYTES_MAX)?.unwrap_or_default();
+        let audit = manifest.paths.logs_dir.join(audit::FILE);
+        let audit = there(dir, &audit, JSON_BYTES_MAX)?.unwrap_or_default();
+        let lines = audit.split(|byte| *byte == b'\n');
+        let kept = lines.chain([pack.as_slice()]).filter(|line| names_not_drafts(line));
+        let kept = kept.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        kept.chain(meta).for_each(|value| found.remember(&value, dir.root()));
         let listed = ListedPaths::of(&pack);
         let (mut paths, mut texts) = (BTreeSet::new(), BTreeSet::new());
         for written in &listed.summaries {
@@ -66,10 +72,23 @@ impl NotDrafts {
             let Some(bytes) = there(dir, &draft, MARKDOWN_BYTES_MAX)? else { continue };
             let is_copy = !sources.contains(draft.as_str()) && texts.contains(&words(&bytes));
             if is_copy || paths.contains(draft.as_str()) {
-                found.insert(draft.as_str().to_owned(), sha256(&bytes).hex());
+                found.add(draft.as_str().to_owned(), sha256(&bytes).hex());
             }
         }
-        Ok(NotDrafts(found))
+        Ok(found)
+    }
+
+    fn add(&mut self, path: String, sha256: String) {
+        self.0.entry(path).or_default().insert(sha256);
+    }
+
+    /// Those that a file of ours lists.
+    fn remember(&mut self, value: &Value, root: &Path) {
+        for known in value[NOT_DRAFTS].as_array().into_iter().flatten() {
+            if let (Some(path), Some(sha256)) = (known["path"].as_str(), known["sha256"].as_str()) {
+                self.add(plain_path(path, root), sha256.to_owned());
+            }
+        }
     }
 
     /// Those under the names of drafts of these perspectives, for the sidecar.
@@ -79,12 +98,21 @@ impl NotDrafts {
         perspectives: &[Assigned],
     ) -> Vec<NotDraft> {
         let names = perspectives.iter().map(|assigned| draft_path(manifest, assigned));
-        let listed = names.filter_map(|path| {
-            let sha256 = self.0.get(path.as_str())?.clone();
-            Some(NotDraft { path: path.as_str().to_owned(), sha256 })
+        let listed = names.flat_map(|path| {
+            let hashes = self.0.get(path.as_str()).into_iter().flatten();
+            let of = |sha256: &String| NotDraft {
+                path: path.as_str().to_owned(),
+                sha256: sha256.clone(),
+            };
+            hashes.map(of).collect::<Vec<_>>()
         });
         listed.collect()
     }
+}
+
+/// Whether a line may list files that are no drafts: most lines of a log do not.
+fn names_not_drafts(line: &[u8]) -> bool {
+    line.windows(NOT_DRAFTS.len()).any(|word| word == NOT_DRAFTS.as_bytes())
 }
 
 /// A file of the run, when it is there and not too large.
@@ -141,7 +169,8 @@ impl ListedPaths {
                 values.iter().for_each(|value| self.add_all(value, is_source));
             }
             Value::Object(members) => {
-                for (name, value) in members {
+                // What our pack remembers of another one, it does not list itself.
+                for (name, value) in members.iter().filter(|(name, _)| *name != NOT_DRAFTS) {
                     self.add(name, is_source);
                     self.add_all(value, is_source || names_sources(name));
                 }
@@ -229,7 +258,9 @@ pub(crate) fn source_path(
     // A read with limit 0 tells whether the file exists inside the run directory.
     match dir.read(&draft, limit) {
         Ok(None) => wave(false),
-        Ok(Some(bytes)) if known.is_some_and(|known| *known == sha256(&bytes).hex()) => wave(true),
+        Ok(Some(bytes)) if known.is_some_and(|known| known.contains(&sha256(&bytes).hex())) => {
+            wave(true)
+        }
         Ok(Some(_)) | Err(RunDirError::TooLarge { .. }) => Ok((draft, SourceKind::Draft, false)),
         Err(error) => Err(error),
     }

@@ -69,6 +69,9 @@ pub struct Pack<Entries = Vec<PackEntry>> {
     pub summaries: Entries,
     /// Bytes of all summaries divided by four.
     pub total_estimated_tokens: Number,
+    /// Files that look like drafts and that another pack listed as its summaries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) not_drafts: Vec<NotDraft>,
 }
 
 /// A quarter of the bytes, halves rounded up, at least 1.

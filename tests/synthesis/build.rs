@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
+use summarizer::contract::schema;
 use summarizer::os::real::HostDisk;
 use summarizer::synthesis::agents::AgentTypes;
 use summarizer::synthesis::build::{BuildOptions, SummarizeInput, build};
@@ -425,7 +426,10 @@ fn a_summary_of_another_pack_is_no_draft_of_an_agent() {
         assert!(!pack.to_string().contains("Stock text"));
         let checked = home.check();
         assert!(checked.findings.passes(), "{:?}", checked.findings);
+        // The pack remembers it without its sidecar.
+        std::fs::remove_file(home.path("summaries/summary-pack.meta.json")).unwrap();
     }
+    assert_eq!(schema::check("summary_pack.v1", &home.value("summaries/summary-pack.json")), []);
     // An agent writes another text there: that is a draft.
     home.write("summaries/p1.md", format!("## Findings\n\n- An agent found it [@{FIRST_CID}]\n"));
     let built = home.build();

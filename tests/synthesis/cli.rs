@@ -56,6 +56,31 @@ fn build_check_and_gates_in_one_go() {
     assert_eq!(kinds[..3], ["summary_pack_build", "gate_d_evaluate", "gates_write"]);
 }
 
+#[test]
+fn the_audit_log_of_a_run_remembers_a_summary_that_is_no_draft() {
+    let home = Home::demo();
+    let run = home.root().to_str().unwrap();
+    home.write("summaries/p1.md", "## Findings\n\n- Stock text of a template.\n");
+    let listed = json!({"summaries": [{"perspective_id": "p1", "summary_md": "summaries/p1.md"}]});
+    home.write("summaries/summary-pack.json", listed.to_string());
+    for _ in 0..3 {
+        let (code, out, err) = summarizer(&["pack", "build", run, "--json"]);
+        assert_eq!(code, 0, "{err}");
+        let answer: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(answer["pack"]["summaries"][0]["source_artifact"], "wave-1/p1.md");
+        for name in ["summary-pack.json", "summary-pack.meta.json"] {
+            std::fs::remove_file(home.path("summaries").join(name)).unwrap();
+        }
+    }
+    let audit = home.text("logs/audit.jsonl");
+    let last: Value = serde_json::from_str(audit.lines().last().unwrap()).unwrap();
+    assert_eq!(schema::check("research_audit.v1", &last), []);
+    assert_eq!(last["not_drafts"][0]["path"], "summaries/p1.md");
+    home.write("summaries/p1.md", "## Findings\n\n- An agent wrote this.\n");
+    let (_, out, _) = summarizer(&["pack", "build", run, "--json"]);
+    assert!(out.contains("DRAFT_PREFERRED") && out.contains("summaries/p1.md"), "{out}");
+}
+
 /// A home with a configuration.
 fn service_home(config: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
