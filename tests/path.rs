@@ -1833,6 +1833,51 @@ fn a_home_in_the_folder_of_its_texts_never_reads_itself() {
     says(&person.run(0, &at(&["digest", "show", "tasks"])).err, &["no task is open"]);
 }
 
+/// A reader that walks the buses finds published files only, also where the bus home is the home, or above it.
+#[test]
+fn files_under_way_lie_outside_the_bus_home_however_it_is_written() {
+    for (number, (home, buses, beside)) in [
+        ("h", ".", ".h.publishing"),
+        ("h/home", "..", ".h.publishing"),
+        ("h", "x/../buses", "h/.buses.publishing"),
+        ("h", "x/../../b/y/..", ".b.publishing"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let person = Person::new();
+        for folder in [home, "h/x", "b/y"] {
+            std::fs::create_dir_all(person.path(folder)).unwrap();
+        }
+        let settings = format!("bus_home = {buses:?}\n");
+        std::fs::write(person.path(&format!("{home}/summarizer.toml")), settings).unwrap();
+        std::fs::write(person.path("key.txt"), "The key hangs by the door.\n").unwrap();
+        let at = |args: &[&'static str]| [&["--home", home], args].concat();
+        // An earlier version left its folder inside.
+        let left = person.path(home).join(buses).join(".publishing/.staging");
+        if number % 2 == 0 && left.parent().unwrap().parent().unwrap().exists() {
+            std::fs::create_dir_all(&left).unwrap();
+        }
+        person.run(0, &at(&["add", "--init", "key.txt"]));
+        person.run(0, &at(&["digest", "build"]));
+        let root = person.path(home).join(buses).canonicalize().unwrap();
+        assert!(root.join("summaries").is_dir() && person.path(beside).is_dir(), "{buses}");
+        let mut folders = vec![root];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                let name = entry.file_name().into_string().unwrap();
+                // The home itself may be below its buses.
+                assert!(!name.starts_with('.') || name.starts_with(".buses"), "{buses}: {name}");
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        person.run(0, &at(&["verify"]));
+    }
+}
+
 /// The buses lie beside the texts, in the same folder.
 #[test]
 fn buses_in_the_folder_of_the_texts_are_no_texts() {

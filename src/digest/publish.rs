@@ -182,9 +182,11 @@ impl Digests {
     /// The same, relative to the bus home, as records name it.
     pub(super) fn staged_name(&self, run_id: &str) -> String {
         let path = self.staging(run_id);
-        let above = || Some(Path::new("..").join(path.strip_prefix(self.buses.parent()?).ok()?));
         let inside = path.strip_prefix(&self.buses).ok().map(Path::to_owned);
-        inside.or_else(above).unwrap_or_else(|| path.clone()).display().to_string()
+        // Else its folder is beside the bus home.
+        let parts: Vec<_> = path.components().rev().take(3).collect();
+        let beside = || parts.iter().rev().fold(PathBuf::from(".."), |path, part| path.join(part));
+        inside.unwrap_or_else(beside).display().to_string()
     }
 
     /// The folder of all staging folders.

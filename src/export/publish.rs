@@ -93,18 +93,34 @@ fn disk_error(
 /// reader that walks the buses finds published files only; inside the bus home where the folder above is
 /// on another file system or cannot be written to.
 pub(crate) fn workshop(disk: &dyn Disk, buses: &Path) -> io::Result<PathBuf> {
-    let inside = buses.join(".publishing");
-    let (Some(above), Some(name)) = (buses.parent(), buses.file_name()) else { return Ok(inside) };
-    let outside = above.join(format!(".{}.publishing", name.to_string_lossy()));
-    if disk.stat(&outside)?.is_some() {
-        return Ok(outside);
+    let (inside, outside) = (inside(buses), outside(disk, buses)?);
+    for known in outside.iter().chain([&inside]) {
+        if disk.stat(known)?.is_some() {
+            return Ok(known.clone());
+        }
     }
-    if disk.stat(&inside)?.is_some() {
-        return Ok(inside);
+    Ok(outside.into_iter().next().unwrap_or(inside))
+}
+
+fn inside(buses: &Path) -> PathBuf {
+    buses.join(".publishing")
+}
+
+/// The workshops that can be beside a bus home, the best first. The folder beside it is found by its name, and
+/// by where it really is: a name may be a link, or end with `.` or `..`.
+fn outside(disk: &dyn Disk, buses: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let Some(own) = disk.stat(buses)? else { return Ok(found) };
+    for path in [buses.to_owned(), disk.real_path(buses)?] {
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        let is_here = disk.stat(above)?.is_some_and(|stat| stat.device == own.device);
+        let place = above.join(format!(".{}.publishing", name.to_string_lossy()));
+        if is_here && !found.contains(&place) {
+            found.push(place);
+        }
     }
-    let device = |path: &Path| io::Result::Ok(disk.stat(path)?.map(|stat| stat.device));
-    let is_one = device(above)? == device(buses)?;
-    Ok(if is_one { outside } else { inside })
+    Ok(found)
 }
 
 /// Publishes one tree. There must be only one publisher of a tree.
@@ -177,12 +193,19 @@ impl Publisher {
     }
 
     /// Makes the workshop; inside the bus home where it cannot be beside it. One that is there stays:
-    /// it may hold a journal.
+    /// it may hold a journal. One inside moves out where it can, before anything else uses it.
     fn settle_workshop(&mut self) -> Result<(), PublishError> {
-        let inside = self.parent.join(".publishing");
+        let inside = inside(&self.parent);
         let known =
             self.disk.stat(&self.workshop).map_err(disk_error("inspect", &self.workshop))?;
         if known.is_some() {
+            let outside = outside(self.disk.as_ref(), &self.parent);
+            let outside = outside.map_err(disk_error("inspect", &self.parent))?.into_iter().next();
+            if let Some(outside) = outside.filter(|_| self.workshop == inside)
+                && self.disk.rename(&inside, &outside).is_ok()
+            {
+                self.workshop = outside;
+            }
             return Ok(());
         }
         if self.workshop == inside || !self.can_move_out_of(&self.workshop) {
