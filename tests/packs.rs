@@ -140,6 +140,40 @@ fn every_member_with_ids_has_its_check() {
     }
 }
 
+/// The members of a schema that are to hold words of the text, by their names or descriptions.
+fn members_with_quotes(schema: &Value, place: &str, found: &mut BTreeSet<String>) {
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        let place = format!("{place}/{name}");
+        let told = member["description"].as_str().unwrap_or_default().to_lowercase();
+        if name.contains("quote") || told.contains("quote") || told.contains("verbatim") {
+            found.insert(place.clone());
+        }
+        members_with_quotes(member, &place, found);
+    }
+    if schema["items"].is_object() {
+        members_with_quotes(&schema["items"], &format!("{place}/*"), found);
+    }
+}
+
+/// No pack asks for words of its text that nothing looks up in the text.
+#[test]
+fn every_member_with_quotes_is_checked() {
+    let mut all = 0;
+    for pack in packs() {
+        let path = pack.record.declared_outputs.output_schema_path.as_deref();
+        let schema = path.map(|path| pack.json(path)).unwrap_or_default();
+        let mut asked = BTreeSet::new();
+        members_with_quotes(&schema, "", &mut asked);
+        let checked = pack.loaded.checked_quotes();
+        for member in asked {
+            let is_checked = checked.iter().any(|one| one.trim_end_matches("/*") == member);
+            assert!(is_checked, "{}: {member} is not in {checked:?}", pack.record.flow_id);
+            all += 1;
+        }
+    }
+    assert!(all >= 4, "{all}");
+}
+
 fn golden(flow_id: &str, name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/packs").join(flow_id).join(name)
 }

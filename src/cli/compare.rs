@@ -148,6 +148,7 @@ struct RunSums {
     values: usize,
     not_in_text: usize,
     removed_ids: usize,
+    removed_quotes: usize,
     /// Outputs that the model had to correct.
     repaired: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,6 +207,7 @@ struct InputRun {
     values: usize,
     not_in_text: Vec<NotInText>,
     removed_ids: usize,
+    removed_quotes: usize,
     repaired: bool,
     warnings: Vec<String>,
 }
@@ -579,6 +581,7 @@ fn answered(pack: &LoadedPack, outcome: FlowOutcome, given: &GivenText) -> Input
         values: lookup.values,
         not_in_text: lookup.not_in_text,
         removed_ids: outcome.quality.removed_ids_count,
+        removed_quotes: outcome.quality.removed_quotes_count,
         repaired: outcome.quality.repaired,
         warnings: outcome.warnings,
         ..InputRun::default()
@@ -703,6 +706,7 @@ impl RunSums {
             values: runs.iter().map(|run| run.values).sum(),
             not_in_text: runs.iter().map(|run| run.not_in_text.len()).sum(),
             removed_ids: runs.iter().map(|run| run.removed_ids).sum(),
+            removed_quotes: runs.iter().map(|run| run.removed_quotes).sum(),
             repaired: runs.iter().filter(|run| run.repaired).count(),
             seconds: (!seconds.is_empty()).then(|| seconds.iter().sum()),
             seconds_median: seconds.get(seconds.len() / 2).copied(),
@@ -740,6 +744,9 @@ impl InputRun {
         }
         if self.removed_ids > 0 {
             parts.push(format!("{} removed", count(self.removed_ids, "unknown id")));
+        }
+        if self.removed_quotes > 0 {
+            parts.push(format!("{} removed", count(self.removed_quotes, "invented quote")));
         }
         parts.extend(self.warnings.iter().cloned());
         parts.join(" · ")

@@ -83,20 +83,29 @@ pub(super) fn held(
     sources: &[SourceText],
     told: &[&Value],
 ) -> HashSet<String> {
-    let mut texts = Vec::new();
+    let all = quotes.iter().map(|quote| (String::new(), (*quote).to_owned())).collect();
+    let (found, left): (Vec<EvidenceRef>, Vec<EvidenceRef>) =
+        locate(all, sources).into_iter().partition(|one| one.located);
+    let mut held: HashSet<String> = found.into_iter().map(|one| one.quote).collect();
+    let with_parts = |one: EvidenceRef| (parts(&one.quote), one.quote);
+    let mut left: Vec<(Vec<String>, String)> = left.into_iter().map(with_parts).collect();
+    // `locate` searches neither a quote with a mark of redaction nor one of two letters.
+    let mut texts: Vec<&str> = sources.iter().map(|source| source.text.as_str()).collect();
     told.iter().for_each(|value| strings(value, &mut texts));
-    let told: Vec<String> = texts.into_iter().map(|text| Folded::of(text).text).collect();
-    let all: Vec<(String, String)> =
-        quotes.iter().map(|quote| (String::new(), (*quote).to_owned())).collect();
-    let is_held = |found: &EvidenceRef| {
-        let parts = parts(&found.quote);
-        // These are not searched by `locate`.
-        let is_other = parts.len() > 1 || parts.iter().all(|part| part.len() < QUOTE_BYTES_MIN);
-        found.located
-            || told.iter().any(|text| stands_in(&parts, text))
-            || is_other && sources.iter().any(|one| stands_in(&parts, &Folded::of(&one.text).text))
-    };
-    locate(all, sources).into_iter().filter(is_held).map(|found| found.quote).collect()
+    for text in texts {
+        if left.is_empty() {
+            break;
+        }
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        left.retain(|(parts, quote)| {
+            let stands = stands_in(parts, &text);
+            if stands {
+                held.insert(quote.clone());
+            }
+            !stands
+        });
+    }
+    held
 }
 
 /// The texts in a value.

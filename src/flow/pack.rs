@@ -190,6 +190,12 @@ impl LoadedPack {
         self.id_claims.pointers().collect()
     }
 
+    /// The members of answers whose words must stand in a source.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn checked_quotes(&self) -> Vec<String> {
+        self.id_claims.quote_pointers().collect()
+    }
+
     /// The schema of the structured output.
     pub(crate) fn output_schema(&self) -> Option<&Value> {
         self.schema.as_ref().map(|schema| &schema.value)

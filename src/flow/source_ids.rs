@@ -159,7 +159,7 @@ impl IdClaims {
     }
 
     /// The pointers whose texts must be words of a source.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "internals"))]
     pub(crate) fn quote_pointers(&self) -> impl Iterator<Item = String> {
         let quotes = (0..self.paths.len()).filter(|at| self.verbatim[*at]);
         quotes.map(|at| format!("/{}", self.paths[at].join("/")))

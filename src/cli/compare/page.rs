@@ -60,8 +60,8 @@ fn introduction(comparison: &FlowComparison) -> String {
 fn overview(comparison: &FlowComparison) -> String {
     let mut html = String::from(
         "<section><h2>Candidates</h2><table class=\"wide\"><thead><tr><th>Candidate</th><th>Model</th>\
-         <th>Answered</th><th>Failed</th><th>Not in the text</th><th>Ids removed</th><th>Repaired</th>\
-         <th>Time</th><th>Tokens in</th><th>Tokens out</th><th>Cost</th></tr></thead><tbody>\n",
+         <th>Answered</th><th>Failed</th><th>Not in the text</th><th>Ids removed</th>\
+         <th>Quotes removed</th><th>Repaired</th><th>Time</th><th>Tokens in</th><th>Tokens out</th><th>Cost</th></tr></thead><tbody>\n",
     );
     for one in &comparison.contenders {
         let sums = &one.sums;
@@ -69,13 +69,14 @@ fn overview(comparison: &FlowComparison) -> String {
         let absent = if sums.not_in_text > 0 { " class=\"unsure\"" } else { "" };
         html.push_str(&format!(
             "<tr><th scope=\"row\" data-label=\"Candidate\">{}</th>{}{}<td data-label=\"Failed\"{failed}>\
-             {}</td><td data-label=\"Not in the text\"{absent}>{}</td>{}{}{}{}{}{}</tr>\n",
+             {}</td><td data-label=\"Not in the text\"{absent}>{}</td>{}{}{}{}{}{}{}</tr>\n",
             text(&one.name),
             cell("Model", &one.model),
             cell("Answered", &sums.answered.to_string()),
             sums.failed,
             text(&sums.absent_words()),
             cell("Ids removed", &sums.removed_ids.to_string()),
+            cell("Quotes removed", &sums.removed_quotes.to_string()),
             cell("Repaired", &sums.repaired.to_string()),
             cell("Time", &sums.time_words()),
             cell("Tokens in", &sums.input_tokens.to_string()),
