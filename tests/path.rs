@@ -1833,6 +1833,33 @@ fn a_home_in_the_folder_of_its_texts_never_reads_itself() {
     says(&person.run(0, &at(&["digest", "show", "tasks"])).err, &["no task is open"]);
 }
 
+/// A file system may write `é` as two characters, and a person as one.
+#[test]
+fn a_name_is_found_in_either_form_of_its_letters() {
+    for (written, typed) in [("Caf\u{e9}", "cafe\u{301}"), ("Cafe\u{301}", "caf\u{e9}")] {
+        let person = Person::new();
+        std::fs::create_dir_all(person.path("texts")).unwrap();
+        let text = format!(
+            "---\nproject: {written}\n---\nThe {written} opens on Monday. Ana has the keys.\n"
+        );
+        std::fs::write(person.path(&format!("texts/{written}.md")), text).unwrap();
+        person.run(0, &["--home", "h", "add", "--init", "texts"]);
+        let (file, path) = (format!("{typed}.md"), format!("texts/{typed}.md"));
+        for args in [
+            &["read", &file][..],
+            &["read", &path],
+            &["read", "--project", typed],
+            &["trace", &file],
+            &["explain", &file],
+            &["search", typed],
+            &["search", "opens", "--project", typed],
+        ] {
+            let out = person.run(0, &[&["--home", "h"][..], args].concat()).out;
+            assert!(out.contains("opens") || args[0] == "trace", "{args:?}: {out}");
+        }
+    }
+}
+
 /// A reader that walks the buses finds published files only, also where the bus home is the home, or above it.
 #[test]
 fn files_under_way_lie_outside_the_bus_home_however_it_is_written() {

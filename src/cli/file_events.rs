@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::Context;
 use super::prose::plain_line;
 use super::settings::load_config;
+use crate::contract::places::folded;
 use crate::contract::source::zoned;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::file_of_item;
@@ -30,15 +31,15 @@ pub(super) fn may_hold_items(word: &str) -> bool {
 
 /// The ids of the chunks of documents that have this title, or a heading with these words.
 pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String> {
-    let (mut ids, title) = (BTreeSet::new(), title.trim().to_lowercase());
+    let (mut ids, title) = (BTreeSet::new(), folded(title));
     each_line(context, Family::Chunks, &mut |line| {
-        if !line.to_lowercase().contains(&title) {
+        if !folded(line).contains(&title) {
             return;
         }
         let Ok(chunk) = serde_json::from_str::<Value>(line) else { return };
         let headings = chunk["metadata"]["header_path"].as_array().into_iter().flatten();
         let mut names = headings.chain([&chunk["metadata"]["title"]]).filter_map(Value::as_str);
-        if names.any(|name| name.trim().to_lowercase() == title) {
+        if names.any(|name| folded(name) == title) {
             ids.extend(chunk["chunk_id"].as_str().map(str::to_owned));
         }
     });

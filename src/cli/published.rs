@@ -18,6 +18,7 @@ use super::settings::load_config;
 use super::{Context, ui};
 use crate::bus::versions::{DayVersions, VersionMark};
 use crate::bus::{BusError, Item, SummaryBus};
+use crate::contract::places::folded;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::source::TimePrecision;
@@ -526,8 +527,8 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
     if item.name() == word {
         return Some(1);
     }
-    let (name, word) = (item.name().to_lowercase(), word.to_lowercase());
-    let file = item.own_file().map(str::to_lowercase).unwrap_or_default();
+    let (name, word) = (folded(&item.name()), folded(word));
+    let file = item.own_file().map(folded).unwrap_or_default();
     let ends = |with: &str| {
         let before = [&name, &file].map(|name| name.strip_suffix(with));
         before.into_iter().flatten().any(|before| before.ends_with('/'))
@@ -536,7 +537,7 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
         () if name == word || file == word => Some(2),
         () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
         () if word.len() >= 8 && item.id().starts_with(&word) => Some(ID_BEGINS),
-        () if item.title().to_lowercase() == word => Some(5),
+        () if folded(&item.title()) == word => Some(5),
         () if word.len() >= 3 && name.contains(&word) => Some(PART),
         () => None,
     }
@@ -545,7 +546,7 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
 /// Whether a word is no whole name of a summary, but a part of one, or a heading in the text. `chat` is the whole name of
 /// `chat, 2026-02-11`.
 pub(super) fn is_no_name(word: &str, item: &Published) -> bool {
-    let (name, said) = (item.name().to_lowercase(), word.to_lowercase());
+    let (name, said) = (folded(&item.name()), folded(word));
     let is_day_apart = name.strip_prefix(&said).is_some_and(|rest| rest.starts_with(", "));
     rank(word, item).is_none_or(|rank| rank == PART) && !is_day_apart
 }

@@ -14,6 +14,7 @@ use super::settings::load_config;
 use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
 use crate::bus::{BusError, SummaryBus};
+use crate::contract::places::folded;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 
@@ -39,10 +40,10 @@ struct TracedUse {
 
 /// Whether an item is about the file, mail or chat that a person calls so, or has this title.
 fn is_named(item: &crate::bus::Item, word: &str) -> bool {
-    let word = word.to_lowercase();
-    let is_title = item.value["title"].as_str().is_some_and(|title| title.to_lowercase() == word);
+    let word = folded(word);
+    let is_title = item.value["title"].as_str().is_some_and(|title| folded(title) == word);
     let Some(name) = item.value["meta"]["source_name"].as_str() else { return is_title };
-    let name = name.to_lowercase();
+    let name = folded(name);
     let before = name.strip_suffix(word.trim_start_matches("./"));
     is_title || before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }

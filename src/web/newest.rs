@@ -22,6 +22,7 @@ use super::http::{HttpFailure, Request};
 use crate::bus::SummaryBus;
 use crate::bus::search::{Hit, hit, words};
 use crate::bus::versions::{DayVersions, VersionMark};
+use crate::contract::places::folded;
 use crate::contract::publish;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -226,7 +227,7 @@ impl Wanted {
         Ok(Wanted {
             day: day("day")?,
             since: day("since")?,
-            project: request.parameter("project").map(str::to_lowercase),
+            project: request.parameter("project").map(folded),
             flow: request.parameter("flow").map(str::to_owned),
             words: words(request.parameter("q").unwrap_or_default()),
             all_versions: request.parameter("versions") == Some("all"),
@@ -251,7 +252,7 @@ impl Wanted {
             return None;
         }
         if self.project.is_some() {
-            let project = line.project(&self.rules).map(|project| project.to_lowercase());
+            let project = line.project(&self.rules).map(|project| folded(&project));
             if project != self.project {
                 return None;
             }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Shown;
 use super::http::{HttpFailure, Request};
 use crate::bus::digests::is_private;
+use crate::contract::places;
 
 /// Rows of a page.
 const ROWS_MAX: u64 = 100;
@@ -95,7 +96,7 @@ pub(super) fn bags(request: &Request, shown: &Shown) -> Result<Value, HttpFailur
         *types.entry(text(entry, "bag_type").to_owned()).or_default() += 1;
     }
     let wanted_type = request.parameter("type");
-    let search = request.parameter("q").map(str::to_lowercase);
+    let search = request.parameter("q").map(places::folded);
     let mut entries: Vec<Value> = entries
         .into_iter()
         .filter(|entry| wanted_type.is_none_or(|wanted| text(entry, "bag_type") == wanted))
@@ -103,7 +104,7 @@ pub(super) fn bags(request: &Request, shown: &Shown) -> Result<Value, HttpFailur
             search.as_deref().is_none_or(|search| {
                 ["selector_id", "group", "window_label", "bag_id"]
                     .iter()
-                    .any(|name| text(entry, name).to_lowercase().contains(search))
+                    .any(|name| places::folded(text(entry, name)).contains(search))
             })
         })
         .collect();
