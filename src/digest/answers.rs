@@ -4,7 +4,9 @@
 //! carries out what was asked, or names the things of the question; to `when`, `how many` and `why` it gives a
 //! number, a day or a reason. In doubt a question stays open: an open one that is answered costs a look.
 
-use super::done::{all_told, asked, closes, content, has_day, speaks_of_self, spoken_by};
+use super::done::{
+    all_told, asked, closes, content, has_day, speaks_of_self, spoken_by, stands_for_a_thing,
+};
 use super::markdown::one_line;
 use super::said::{is_question, sentences};
 use crate::model::builtin::lexicon::lexicon;
@@ -43,7 +45,7 @@ fn is_answered_behind(question: &str, lines: &[String]) -> bool {
         return !is_question(said);
     }
     let is_next = std::ptr::eq(first, &lines[0]);
-    is_next && (answers_next(asked, said) || answers(asked, said, 1))
+    is_next && (answers_next(asked, said) || does_it(asked, said) || answers(asked, said, 1))
         || others().any(|line| answers(asked, spoken_by(line).1, SHARED_MIN))
 }
 
@@ -51,10 +53,16 @@ fn is_answered_behind(question: &str, lines: &[String]) -> bool {
 pub(crate) fn answered_by_reply(question: &str, reply: &[String]) -> bool {
     let (asker, asked) = spoken_by(question);
     let by_other = |speaker: Option<&str>| asker.is_none() || speaker != asker;
-    reply
-        .iter()
-        .map(|sentence| spoken_by(sentence))
-        .any(|(speaker, said)| by_other(speaker) && answers(asked, said, SHARED_MIN))
+    reply.iter().map(|sentence| spoken_by(sentence)).any(|(speaker, said)| {
+        by_other(speaker) && (does_it(asked, said) || answers(asked, said, SHARED_MIN))
+    })
+}
+
+/// Whether a sentence says that what a question asks for was done, and names nothing: `I booked it.`
+fn does_it(question: &str, said: &str) -> bool {
+    let told = all_told(&[said]).next();
+    let parts = asked(question);
+    told.is_some_and(|told| !parts.is_empty() && parts.iter().all(|part| part.is_meant_by(&told)))
 }
 
 /// Whether what is said right behind a question answers it, whatever it names.
@@ -85,6 +93,10 @@ fn answers(question: &str, said: &str, least: usize) -> bool {
     }
     let (asked, named) = (content(question), content(said));
     let is_named = |word: &&String| named.iter().any(|other| is_alike(word, other));
+    // `Who brings the coffee?` is answered by `I'll bring it`.
+    let offers =
+        matches!(kind(question), Kind::Thing) && speaks_of_self(said) && stands_for_a_thing(said);
+    let least = if offers { 1 } else { least };
     let shared = asked.iter().filter(is_named).count();
     let names_it = shared >= least.min(asked.len()).max(1) && shared * 2 >= asked.len();
     let says_what = match kind(question) {

@@ -47,6 +47,16 @@ impl Asked {
     pub(crate) fn closing_verbs(&self) -> impl Iterator<Item = u32> {
         self.verbs.iter().copied().chain([ANY_VERB])
     }
+
+    /// The verbs of the sentences that may close it without naming anything.
+    pub(crate) fn verbs_on_what_was_named(&self) -> impl Iterator<Item = u32> {
+        self.verbs.iter().copied().map(on_what_was_named)
+    }
+
+    /// Whether a sentence says that the verb was carried out on what was named before: `I sent it.`
+    pub(crate) fn is_meant_by(&self, told: &SaidDone) -> bool {
+        self.verbs_on_what_was_named().any(|verb| told.verbs.contains(&verb))
+    }
 }
 
 /// A sentence that says that something is done.
@@ -117,6 +127,14 @@ pub(crate) fn content(sentence: &str) -> Vec<String> {
 /// Whether a sentence names a day of the week or a month.
 pub(crate) fn has_day(sentence: &str) -> bool {
     words_of(sentence).iter().any(|word| is_date(&word.folded))
+}
+
+/// Whether a sentence stands for a thing that was named before: `I will bring it.`
+pub(crate) fn stands_for_a_thing(sentence: &str) -> bool {
+    let is_one = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.stands_for.contains(word.folded.as_str()))
+    };
+    words_of(sentence).iter().any(is_one)
 }
 
 /// Whether somebody speaks of themselves.
@@ -204,6 +222,11 @@ fn of_stem(habits: &Habits, stem: &str) -> u32 {
 /// A verb of a reply such as `Kitchen cleaned.`, which may also say who did it.
 fn in_short(verb: u32) -> u32 {
     number(&format!("short {verb}"))
+}
+
+/// A verb of a sentence that names nothing and stands for it: `I sent it.`
+fn on_what_was_named(verb: u32) -> u32 {
+    number(&format!("named before {verb}"))
 }
 
 /// `pagu` and `pag`, `plann` and `plan` are one stem.
@@ -465,61 +488,128 @@ fn told(sentence: &str) -> Option<SaidDone> {
     // `Sí` says yes, `si` says if.
     let words: Vec<Word<'_>> = words.into_iter().filter(|word| word.raw != "sí").collect();
     let spaced = words::in_line(words.iter().map(|word| word.folded.as_str()));
-    let says = |phrase: &str| spaced.contains(&format!(" {phrase} "));
-    let mut verbs = BTreeSet::new();
     let is_open = |habits: &&Habits| {
-        habits.done.not_yet.iter().any(|phrase| says(phrase)) || has_clause(&habits.done, &words)
+        says_one(&spaced, &habits.done.not_yet) || has_clause(&habits.done, &words)
     };
     // `va` says in French that something will be, and in Spanish nothing of that.
     let spoken = spoken(&words);
     if spoken.iter().any(is_open) {
         return None;
     }
+    let is_reply = |habits: &&Habits| habits.done.replies.iter().any(|one| spaced.trim() == *one);
+    if spoken.iter().any(is_reply) {
+        let (words, doers, names) = (Vec::new(), Vec::new(), Vec::new());
+        return Some(SaidDone { verbs: vec![ANY_VERB], words, doers, names });
+    }
+    let mut verbs = BTreeSet::new();
+    let mut handed_over = BTreeSet::new();
     let mut begin = 0;
     let mut agents = BTreeSet::new();
-    for habits in spoken {
-        let done = &habits.done;
-        if done.done.iter().any(|phrase| says(phrase)) {
-            verbs.insert(ANY_VERB);
+    let mut kept = vec![false; words.len()];
+    // The clauses without a verb that is carried out.
+    let mut idle = Vec::new();
+    for clause in clauses(&spoken, &words) {
+        let spaced = words::in_line(words[clause.clone()].iter().map(|word| word.folded.as_str()));
+        let hands_over = |habits: &&'static Habits| {
+            let phrases = habits.done.hands_over.iter();
+            let begun = phrases.filter(|phrase| spaced.starts_with(&format!(" {phrase} ")));
+            let words = begun.map(|phrase| phrase.split(' ').count()).max()?;
+            Some((*habits, words))
+        };
+        if let Some((habits, phrase)) = spoken.iter().find_map(hands_over) {
+            handed_over.extend(habits.done.handing_over.iter().map(|word| verb(habits, word)));
+            kept[clause.start + phrase..clause.end].fill(true);
+            continue;
         }
-        if done.replies.iter().any(|phrase| spaced.trim() == *phrase) {
-            return Some(SaidDone {
-                verbs: vec![ANY_VERB],
-                words: Vec::new(),
-                doers: Vec::new(),
-                names: Vec::new(),
-            });
+        if spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here)) {
+            continue;
         }
-        for at in 0..words.len() {
-            if done.finished.contains(words[at].folded.as_str()) && is_over(done, &words, at) {
-                verbs.extend(done.making.iter().map(|word| verb(habits, word)));
+        kept[clause.clone()].fill(true);
+        let before = verbs.len();
+        for habits in &spoken {
+            let done = &habits.done;
+            if says_one(&spaced, &done.done) {
+                verbs.insert(ANY_VERB);
             }
-            if let Some((found, object)) = carried_out(habits, &words, at) {
-                verbs.extend(found);
-                begin = begin.max(object);
+            for at in clause.clone() {
+                if done.finished.contains(words[at].folded.as_str()) && is_over(done, &words, at) {
+                    verbs.extend(done.making.iter().map(|word| verb(habits, word)));
+                }
+                if let Some((found, object)) = carried_out(habits, &words, at) {
+                    verbs.extend(found);
+                    begin = begin.max(object);
+                }
+                if done.agents.contains(words[at].folded.as_str()) {
+                    agents.extend((at + 1..words.len()).find(|at| !is_little(&words[*at])));
+                }
             }
-            if done.agents.contains(words[at].folded.as_str()) {
-                agents.extend((at + 1..words.len()).find(|at| !is_little(&words[*at])));
-            }
+        }
+        if verbs.len() == before {
+            idle.push(clause);
         }
     }
-    let content = (0..words.len()).filter(|at| !is_little(&words[*at])).take(WORDS_MAX);
+    // `Here is the plan, the list comes on Monday` hands over one thing.
+    if !handed_over.is_empty() {
+        idle.into_iter().for_each(|clause| kept[clause].fill(false));
+    }
+    let content = (0..words.len()).filter(|at| kept[*at] && !is_little(&words[*at]));
     let (doers, content): (Vec<usize>, Vec<usize>) =
-        content.partition(|at| *at < begin || agents.contains(at));
-    // What only tells who did something is not done to anything.
-    if verbs.is_empty() || content.is_empty() && !doers.is_empty() {
-        return None;
-    }
-    let nouns = |places: Vec<usize>| -> Vec<u32> {
+        content.take(WORDS_MAX).partition(|at| *at < begin || agents.contains(at));
+    let stands_for = |word: &Word<'_>| {
+        spoken.iter().any(|habits| habits.done.stands_for.contains(word.folded.as_str()))
+    };
+    let nouns = |places: &[usize]| -> Vec<u32> {
         let nouns: BTreeSet<u32> = places.iter().map(|at| noun(&words[*at].folded)).collect();
         nouns.into_iter().collect()
     };
+    let names = names(&words);
+    let has_verb = |at: &usize| carried_out_by(&spoken, &words, *at);
+    if names.is_empty() && content.iter().all(has_verb) && words.iter().any(stands_for) {
+        let named: Vec<u32> = verbs.iter().copied().map(on_what_was_named).collect();
+        verbs.extend(named);
+    }
+    verbs.extend(handed_over);
+    // What only tells who did something is not done to anything. `If it is paid, we are done` says nothing.
+    let is_whole = kept.iter().all(|kept| *kept);
+    if verbs.is_empty() || content.is_empty() && (!doers.is_empty() || !is_whole) {
+        return None;
+    }
     Some(SaidDone {
         verbs: verbs.into_iter().collect(),
-        words: nouns(content),
-        doers: nouns(doers),
-        names: names(&words).into_iter().collect(),
+        words: nouns(&content),
+        doers: nouns(&doers),
+        names: names.into_iter().collect(),
     })
+}
+
+/// Whether one of these phrases is among words between blanks.
+fn says_one(spaced: &str, phrases: &[String]) -> bool {
+    phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
+}
+
+/// Whether the word at a place is a verb that is said to be carried out.
+fn carried_out_by(spoken: &[&Habits], words: &[Word<'_>], at: usize) -> bool {
+    spoken.iter().any(|habits| carried_out(habits, words, at).is_some())
+}
+
+/// The clauses of a sentence: they end at marks, and before a joint with a person or with what is not yet done
+/// behind it.
+fn clauses(spoken: &[&Habits], words: &[Word<'_>]) -> Vec<std::ops::Range<usize>> {
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        spoken.iter().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let begins = |at: usize| {
+        let later = |phrase: &String| phrase.split(' ').next() == Some(&*words[at].folded);
+        let mut lists = spoken.iter().map(|habits| &habits.done.not_yet_here);
+        words[at].behind_mark
+            || is_one(&words[at - 1], |done| &done.joints)
+                && (is_one(&words[at], |done| &done.persons)
+                    || lists.any(|list| list.iter().any(later)))
+    };
+    let mut starts: Vec<usize> = (1..words.len()).filter(|at| begins(*at)).collect();
+    starts.insert(0, 0);
+    let ends = starts[1..].iter().copied().chain([words.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
 /// Whether a clause about a noun may hold the verb: `the cable that we ordered is broken`.
@@ -738,9 +828,19 @@ mod tests {
                 &done.dated,
                 &done.asker,
                 &done.separable,
+                &done.handing_over,
+                &done.stands_for,
             ];
             let words = words.into_iter().flat_map(|list| list.iter().map(|word| &**word));
-            let phrases = [&done.done, &done.replies, &done.not_yet, &done.endings, &done.verbs];
+            let phrases = [
+                &done.done,
+                &done.replies,
+                &done.not_yet,
+                &done.not_yet_here,
+                &done.hands_over,
+                &done.endings,
+                &done.verbs,
+            ];
             let phrases = phrases.into_iter().flatten().map(String::as_str);
             for text in words.chain(phrases) {
                 let is_plain = |c: char| c.is_alphanumeric() || " *".contains(c);

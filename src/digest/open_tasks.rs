@@ -216,7 +216,14 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
         for one in &with_tasks {
             for task in &one.marks.tasks {
                 let closing = task.parts.iter().map(|part| {
-                    let other = answers.first(part, |other| later(one, other))?;
+                    let other = answers.first(part, |other| later(one, other));
+                    let other = other.or_else(|| {
+                        // `I sent it` speaks of the only thing that somebody asked to send.
+                        answers.first_meant(part, |told, other| {
+                            later(one, other)
+                                && is_only_one(&with_tasks, told, |one| later(one, other))
+                        })
+                    })?;
                     Some((other.unit.at, other.unit.seq))
                 });
                 let closing: Option<Vec<(Timestamp, Seq)>> = closing.collect();
@@ -242,6 +249,23 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
         }
     }
     closed.into_iter().map(|(task, (_, seq))| (task, seq)).collect()
+}
+
+/// Whether a sentence that names nothing can mean one task only: that of one text, which asks for its verb once.
+fn is_only_one(
+    with_tasks: &[&Marked<'_>],
+    told: &SaidDone,
+    is_before: impl Fn(&Marked<'_>) -> bool,
+) -> bool {
+    let meant = |one: &Marked<'_>| {
+        let parts = one.marks.tasks.iter().flat_map(|task| &task.parts);
+        parts.filter(|part| part.is_meant_by(told)).count()
+    };
+    let mut asking = with_tasks.iter().filter(|one| is_before(one)).map(|one| (one, meant(one)));
+    let mut at = None;
+    asking.all(|(one, count)| {
+        count == 0 || count == 1 && *at.get_or_insert(one.unit.at) == one.unit.at
+    })
 }
 
 /// What the texts of a thread say to be done, by the verbs they say it with: a thread may be long, and
@@ -271,11 +295,28 @@ impl<'m> Answers<'m> {
         part: &Asked,
         is_wanted: impl Fn(&Marked<'_>) -> bool,
     ) -> Option<&'m Marked<'m>> {
+        self.first_of(part.closing_verbs(), |told, one| closes(part, told) && is_wanted(one))
+    }
+
+    /// The first text that says of what was named before that it is done, and that is one of those wanted.
+    fn first_meant(
+        &self,
+        part: &Asked,
+        is_wanted: impl Fn(&SaidDone, &Marked<'_>) -> bool,
+    ) -> Option<&'m Marked<'m>> {
+        self.first_of(part.verbs_on_what_was_named(), is_wanted)
+    }
+
+    fn first_of(
+        &self,
+        verbs: impl Iterator<Item = u32>,
+        is_wanted: impl Fn(&SaidDone, &Marked<'_>) -> bool,
+    ) -> Option<&'m Marked<'m>> {
         let closes = |at: &usize| {
             let (told, one) = self.all[*at];
-            closes(part, told) && is_wanted(one)
+            is_wanted(told, one)
         };
-        let said = part.closing_verbs().filter_map(|verb| self.by_verb.get(&verb));
+        let said = verbs.filter_map(|verb| self.by_verb.get(&verb));
         let first = said.filter_map(|places| places.iter().copied().find(closes)).min();
         first.map(|at| self.all[at].1)
     }

@@ -180,6 +180,13 @@ pub(crate) struct Done {
     pub mutual: Words,
     /// With one of these, what is done is not done yet, or not all of it.
     pub not_yet: Vec<String>,
+    /// These say the same of their own clause only: `I called the plumber, he will come`.
+    pub not_yet_here: Vec<String>,
+    /// What begins a clause that hands something over, `attached is`, and the verbs that ask for that.
+    pub hands_over: Vec<String>,
+    pub handing_over: Words,
+    /// What stands for a thing that was named before: `I sent it.`
+    pub stands_for: Words,
     /// Endings of verbs, the longest first.
     pub endings: Vec<String>,
     /// Parts of verbs that stand alone behind them: `ruf … an`.
