@@ -53,13 +53,21 @@ pub fn choose(
         Some(shares) => shares[place] >= AS_GOOD_SHARE,
         None => costs[candidates[place]].total() <= AS_GOOD * costs[cheapest].total(),
     };
-    let as_good: Vec<usize> = (0..candidates.len())
+    let mut as_good: Vec<usize> = (0..candidates.len())
         .filter(|place| is_as_good(*place))
         .map(|place| candidates[place])
         .collect();
     let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
     let chosen = default.filter(|default| as_good.contains(default)).unwrap_or(cheapest);
-    let between = between(rows, &candidates, &as_good, rows[chosen].thresholds);
+    // A setting that nobody would choose may still cost no more: a threshold that its fallback comes before.
+    let costs_no_more = |index: &usize| {
+        rows[*index].failed_runs == rows[chosen].failed_runs
+            && costs[*index].total() <= costs[chosen].total()
+    };
+    let others = (0..rows.len()).filter(|index| !candidates.contains(index));
+    as_good.extend(others.filter(costs_no_more));
+    let searched = &rows[..considered.min(rows.len())];
+    let between = between(searched, &as_good, rows[chosen].thresholds);
     let confidence = shares.as_ref().and_then(|shares| {
         candidates.iter().position(|index| *index == chosen).map(|place| shares[place])
     });
@@ -123,25 +131,19 @@ impl Random {
 
 /// The widest range of event thresholds around a setting in which every threshold tried with the same
 /// fallback is as good.
-fn between(
-    rows: &[SweepRow],
-    candidates: &[usize],
-    as_good: &[usize],
-    around: Thresholds,
-) -> (u64, u64) {
-    let with_fallback =
-        |index: &&usize| rows[**index].thresholds.step_fallback == around.step_fallback;
-    let threshold = |index: &usize| rows[*index].thresholds.event_threshold;
+fn between(rows: &[SweepRow], as_good: &[usize], around: Thresholds) -> (u64, u64) {
+    let with_fallback = |row: &SweepRow| row.thresholds.step_fallback == around.step_fallback;
     let around = around.event_threshold;
-    let mut tried: Vec<u64> = candidates.iter().filter(with_fallback).map(threshold).collect();
+    let mut tried: Vec<(u64, bool)> = (0..rows.len())
+        .filter(|index| with_fallback(&rows[*index]))
+        .map(|index| (rows[index].thresholds.event_threshold, as_good.contains(&index)))
+        .collect();
     tried.sort_unstable();
-    tried.dedup();
-    let good: Vec<u64> = as_good.iter().filter(with_fallback).map(threshold).collect();
-    let is_good = |tried: &u64| good.contains(tried);
-    let below = tried.iter().rev().filter(|tried| **tried <= around);
-    let above = tried.iter().filter(|tried| **tried >= around);
-    let low = below.take_while(|tried| is_good(tried)).last().copied();
-    let high = above.take_while(|tried| is_good(tried)).last().copied();
+    let good = |(_, good): &&(u64, bool)| *good;
+    let below = tried.iter().rev().filter(|(tried, _)| *tried <= around);
+    let above = tried.iter().filter(|(tried, _)| *tried >= around);
+    let low = below.take_while(good).last().map(|(tried, _)| *tried);
+    let high = above.take_while(good).last().map(|(tried, _)| *tried);
     (low.unwrap_or(around), high.unwrap_or(around))
 }
 
@@ -260,10 +262,32 @@ mod tests {
             for (index, row) in rows.iter().enumerate() {
                 let Thresholds { event_threshold, step_fallback } = row.thresholds;
                 let is_named = step_fallback == chosen.step_fallback
-                    && (low..=high).contains(&event_threshold)
-                    && candidates(&rows, rows.len()).contains(&index);
+                    && (low..=high).contains(&event_threshold);
                 assert!(!is_named || choice.as_good.contains(&index), "{}", choice.reason);
             }
+        }
+    }
+
+    /// A threshold beside the chosen one was tried, so that the range is known where it says there is none.
+    #[test]
+    fn the_range_ends_where_a_setting_beside_it_costs_more() {
+        let weights = CostWeights::default();
+        for seed in 1..8 {
+            let rows = searched(seed, &weights).rows;
+            let choice = choose(&rows, rows.len(), &weights).unwrap();
+            let chosen = rows[choice.chosen].thresholds;
+            let (low, high) = choice.between;
+            let tried = |threshold: u64| {
+                let beside = Thresholds { event_threshold: threshold, ..chosen };
+                rows.iter().position(|row| row.thresholds == beside)
+            };
+            for threshold in [low - 1, high + 1] {
+                let is_good = tried(threshold).is_some_and(|at| choice.as_good.contains(&at));
+                assert!(!is_good, "{threshold}: {}", choice.reason);
+            }
+            let at = chosen.event_threshold;
+            assert!(at < 2 || tried(at - 1).is_some(), "{}", choice.reason);
+            assert!(tried(at + 1).is_some(), "{}", choice.reason);
         }
     }
 

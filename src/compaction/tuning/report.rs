@@ -261,7 +261,7 @@ impl TuningReport<'_> {
         let (low, high) = self.choice.between;
         match low < high {
             true => format!("any setting in the shaded range, {low} to {high}, is as good"),
-            false => "no other setting is as good as the marked one".to_owned(),
+            false => "no threshold beside the marked one is as good".to_owned(),
         }
     }
 

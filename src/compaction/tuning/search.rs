@@ -2,7 +2,9 @@
 //!
 //! The search begins with a ladder of settings. While the cheapest is near the upper end, the ladder
 //! grows; a threshold of one step is its lower end. Then every threshold between the neighbours of
-//! the cheapest is tried. So the result depends on the runs and the weights alone.
+//! the cheapest is tried, and the nearest ones with its own fallback, so that nobody calls a setting
+//! the only good one without having looked beside it. So the result depends on the runs and the
+//! weights alone.
 
 use super::super::trigger::Thresholds;
 use super::cost::CostWeights;
@@ -18,6 +20,8 @@ const FIRST_RUNGS: [u64; 10] = [3, 6, 9, 12, 18, 24, 36, 48, 72, 96];
 const FALLBACKS_EACH: usize = 4;
 /// Most thresholds between two rungs that are tried.
 const BETWEEN_MAX: usize = 12;
+/// How far the thresholds are that are tried beside a setting with its fallback.
+const BESIDE: [u64; 5] = [1, 2, 3, 6, 12];
 /// Where the ladder ends: no run counts that many events between snapshots.
 const RUNG_MAX: u64 = 1 << 24;
 
@@ -44,7 +48,20 @@ pub fn search(
         let between = between(&rungs, best.thresholds.event_threshold);
         extend(&mut found, runs, &settings(&between), progress);
     }
+    let best = cheapest(&found.rows, weights).map(|best| best.thresholds);
+    let around = best.into_iter().chain([Thresholds::default()]);
+    let beside: Vec<Thresholds> = around.flat_map(beside).collect();
+    extend(&mut found, runs, &beside, progress);
     found
+}
+
+/// The settings with the same fallback whose thresholds are near, and two that are far above.
+fn beside(setting: Thresholds) -> impl Iterator<Item = Thresholds> {
+    let Thresholds { event_threshold: at, step_fallback } = setting;
+    let below = BESIDE.into_iter().map(move |far| at.saturating_sub(far));
+    let above = BESIDE.into_iter().map(move |far| at + far).chain([at * 2, at * 4]);
+    let all = below.chain(above).filter(|threshold| *threshold > 0);
+    all.map(move |event_threshold| Thresholds { event_threshold, step_fallback })
 }
 
 /// Adds the rows of settings that are not there yet.
@@ -55,7 +72,12 @@ pub(crate) fn extend(
     progress: &(dyn Fn() + Sync),
 ) {
     let is_new = |one: &&Thresholds| !found.rows.iter().any(|row| row.thresholds == **one);
-    let new: Vec<Thresholds> = settings.iter().filter(is_new).copied().collect();
+    let mut new: Vec<Thresholds> = Vec::new();
+    for one in settings.iter().filter(is_new) {
+        if !new.contains(one) {
+            new.push(*one);
+        }
+    }
     if !new.is_empty() {
         found.rows.extend(sweep(runs, &new, progress).rows);
     }
