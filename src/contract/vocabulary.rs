@@ -331,6 +331,13 @@ impl SummaryKind {
     }
 }
 
+impl FailureCause {
+    /// Whether a limit was kept and nothing went wrong: the request goes on later.
+    pub(crate) fn puts_off(self) -> bool {
+        matches!(self, FailureCause::Batch | FailureCause::Budget | FailureCause::RateLimit)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -353,10 +353,7 @@ impl OpenSession {
         let Event::AttemptFailed { head, reason, cause, message, error, .. } = event else {
             return;
         };
-        if matches!(
-            cause,
-            Some(FailureCause::Batch | FailureCause::Budget | FailureCause::RateLimit)
-        ) {
+        if cause.is_some_and(FailureCause::puts_off) {
             // A limit was kept. Nothing went wrong.
             let kind = cause.map_or("put_off", |cause| cause.as_str());
             self.warn(kind, StageName::ModelExecute, message.clone(), at);

@@ -259,13 +259,17 @@ fn brief(summary: &SummaryOutputs) -> String {
 /// The first sentences of a text, as many as fit; at least a part of the first.
 fn told_in(text: &str, most: usize) -> String {
     let mut told = String::new();
+    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     let mut before = 0;
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let bare = line.trim().trim_start_matches(['#', '>', '-', '*', '•', '+', ' ']).trim();
         if !bare.contains(char::is_alphanumeric) {
             continue;
         }
-        let goes_on = before >= WRAPPED_CHARS && bare.starts_with(char::is_lowercase);
+        // The first word of the line had no room in the line before.
+        let word = bare.split(char::is_whitespace).next().unwrap_or_default().chars().count();
+        let is_full = before + 1 + word > width;
+        let goes_on = before >= WRAPPED_CHARS && (bare.starts_with(char::is_lowercase) || is_full);
         let starts_anew = bare.len() < line.trim().len() || !goes_on;
         before = line.chars().count();
         let mut sentences = Vec::new();
@@ -351,6 +355,9 @@ mod tests {
         assert_eq!(told("", None, list), "Call Ana (2026-02-03); Send it. Wait");
         let wrapped =
             "We meet at nine in the morning on Monday, on the east side of\nthe roof.\nBring Ana";
+        assert_eq!(told("", None, wrapped), wrapped.replace('\n', " "));
+        let wrapped =
+            "Los 60 platos cuestan 18 EUR cada uno, y son 1.080 EUR en total con\nIVA incluido.";
         assert_eq!(told("", None, wrapped), wrapped.replace('\n', " "));
         assert_eq!(told("Only a title", None, " \n"), "Only a title");
         assert_eq!(told("", None, " ?!\n… "), "?! …");

@@ -396,7 +396,7 @@ impl FlowError {
             FlowProblem::Schema { .. } => "output_schema_violation",
             FlowProblem::Python { timed_out: true, .. } => "timeout",
             FlowProblem::Model { source, .. } => match source {
-                ModelError::Paused { cause, .. } if !is_a_limit(*cause) => "unavailable",
+                ModelError::Paused { cause, .. } if !cause.puts_off() => "unavailable",
                 ModelError::Paused { .. } | ModelError::Budget { .. } => "rate_limited",
                 ModelError::Transient { .. } => "unavailable",
                 ModelError::Timeout { .. } => "timeout",
@@ -408,11 +408,6 @@ impl FlowError {
             _ => "model_error",
         }
     }
-}
-
-/// Whether a pause keeps to a limit. Otherwise the provider is left alone because it failed.
-fn is_a_limit(cause: FailureCause) -> bool {
-    matches!(cause, FailureCause::RateLimit | FailureCause::Budget | FailureCause::Batch)
 }
 
 /// Answers that were received before. A reply is stored here before it is used, so that a crash

@@ -97,10 +97,7 @@ impl Failure {
 impl FailureKind {
     /// Whether a limit was kept and nothing went wrong.
     pub(crate) fn is_put_off(&self) -> bool {
-        matches!(
-            self.cause,
-            Some(FailureCause::Batch | FailureCause::Budget | FailureCause::RateLimit)
-        ) && !self.has_ended
+        self.cause.is_some_and(FailureCause::puts_off) && !self.has_ended
     }
 }
 

@@ -137,8 +137,13 @@ pub(super) fn check_day(tree: &Tree<'_>, day: &str, report: &mut Report) -> io::
         let message = format!("the data has {} bytes", data.len());
         broken(&rules::MANIFEST_BYTES, "/integrity/bytes", message);
     }
-    if manifest["counts"]["records_total"] != rows {
-        broken(&rules::MANIFEST_COUNTS, "/counts/records_total", format!("there are {rows}"));
+    for pointer in ["/counts/records_total", "/integrity/lines"] {
+        if manifest.pointer(pointer).is_none_or(|said| *said != rows) {
+            broken(&rules::MANIFEST_COUNTS, pointer, format!("there are {rows}"));
+        }
+    }
+    if manifest["data_path"] != data_path {
+        broken(&rules::MANIFEST_NAME, "/data_path", format!("the data is {data_path}"));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::compaction::session_figures::{FailureTally, SessionFigures, Tally, Wa
 use crate::compaction::text::SharedText;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::FailureCause;
 use crate::log::{ReadError, Reader};
 use crate::state::event::{Event, TakenRequest};
 
@@ -118,7 +119,9 @@ pub(super) fn tally_of(
             Tally::Skipped { record: request.0, flow: flow_at(log, *request)? }
         }
         Event::RequestCancelled { request, .. } => Tally::Cancelled { record: request.0 },
-        Event::AttemptFailed { request, head, status, reason, message, retry_at, .. } => {
+        Event::AttemptFailed {
+            request, head, status, reason, cause, message, retry_at, ..
+        } => {
             let flow = flow_at(log, *request)?;
             let failure = FailureTally {
                 kind: reason.map_or(status.as_str(), |reason| reason.as_str()).into(),
@@ -127,6 +130,12 @@ pub(super) fn tally_of(
                 request_id: Some(head.request_id.as_str().into()),
             };
             match retry_at {
+                // A limit was kept, and nothing failed.
+                Some(again) if cause.is_some_and(FailureCause::puts_off) => Tally::Waits {
+                    record: request.0,
+                    until: Some(again.to_string().into()),
+                    why: failure.why,
+                },
                 Some(again) => {
                     Tally::WillRetry { record: request.0, until: again.to_string().into(), failure }
                 }
