@@ -10,7 +10,15 @@ use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
 
+/// An import goes into a home, and this folder makes one.
+fn make_home(home: &Path, args: &[&str]) {
+    if args.first() == Some(&"import") {
+        std::fs::create_dir_all(home.join("run")).unwrap();
+    }
+}
+
 fn run(home: &Path, args: &[&str]) -> serde_json::Value {
+    make_home(home, args);
     let output = Command::cargo_bin("summarizer")
         .unwrap()
         .env_clear()
@@ -30,6 +38,7 @@ fn run(home: &Path, args: &[&str]) -> serde_json::Value {
 
 /// What a command prints, one object a line.
 fn run_lines(home: &Path, args: &[&str]) -> Vec<serde_json::Value> {
+    make_home(home, args);
     let output = Command::cargo_bin("summarizer")
         .unwrap()
         .env_clear()
@@ -600,6 +609,29 @@ fn messages_of_a_conversation_become_sessions() {
     }
 }
 
+/// The program that reads PDF files may be replaced by one that finds another text in them.
+#[test]
+fn the_same_file_adds_nothing_when_another_reader_finds_another_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    run(&home, &["init"]);
+    let bill = write(dir.path().join("bill.pdf"), b"%PDF-1.4\nnothing that is read here\n");
+    let chunks = || {
+        let files = tree(&home.join("buses/chunks"));
+        let data = files
+            .into_iter()
+            .filter(|(path, _)| path.extension().is_some_and(|one| one == "jsonl"));
+        data.map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect::<String>()
+    };
+    for text in ["The bill asks for 85 EUR.", "The bill of May asks for 85 EUR by Friday."] {
+        let settings = format!("[extract]\npdf = [\"echo\", \"{text}\"]\n");
+        write(home.join("summarizer.toml"), settings.as_bytes());
+        run_lines(&home, &["add", "--no-wait", &bill]);
+    }
+    assert_eq!(chunks().lines().count(), 1, "{}", chunks());
+    assert!(chunks().contains("The bill asks for 85 EUR."));
+}
+
 #[test]
 fn exports_of_chats_are_imported_as_add_takes_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -618,7 +650,9 @@ fn exports_of_chats_are_imported_as_add_takes_them() {
             "n2": {"id": "n2", "parent": "n1", "children": [], "message": message("m2", "assistant", "Use soap and water.")}}}]);
     let projects = serde_json::json!([{"uuid": "p1", "name": "Garden", "description": "", "prompt_template": "",
         "created_at": "2026-01-01T00:00:00Z", "docs": [{"uuid": "d1", "filename": "beds.md",
-            "content": "The beds are dug in March.", "created_at": "2026-01-02T00:00:00Z"}]}]);
+            "content": "The beds are dug in March.", "created_at": "2026-01-02T00:00:00Z"}]},
+        {"uuid": "p2", "name": "Roof", "description": "", "prompt_template": "", "docs": [{"uuid": "d2",
+            "filename": "offer.md", "content": "The roof costs 900 EUR.", "created_at": "2026-01-03T00:00:00Z"}]}]);
     write(exports.join("claude/conversations.json"), claude.to_string().as_bytes());
     write(exports.join("claude/projects.json"), projects.to_string().as_bytes());
     write(exports.join("gpt/conversations.json"), gpt.to_string().as_bytes());
@@ -626,8 +660,14 @@ fn exports_of_chats_are_imported_as_add_takes_them() {
     run(&home, &["init"]);
     let exports = exports.display().to_string();
     let args = ["import", "chat-export", &exports];
-    assert_eq!(run(&home, &args)["added"], 7, "four messages, two sessions and a document");
+    assert_eq!(run(&home, &args)["added"], 8, "four messages, two sessions and two documents");
     assert_eq!(run(&home, &args)["added"], 0, "the same exports again add nothing");
+    let asked = run(&home, &["add", "--no-wait", &exports]);
+    assert_eq!(asked["asked"], 4, "two chats and two projects: {asked}");
+    run_lines(&home, &["drain"]);
+    let roof = run_lines(&home, &["read", "--project", "Roof"]);
+    let text = roof[0]["text"].to_string();
+    assert!(roof.len() == 1 && text.contains("900") && !text.contains("beds"), "{roof:?}");
     let sessions: Vec<String> = tree(&home)
         .into_iter()
         .filter(|(path, _)| path.to_string_lossy().ends_with(".sessions.jsonl"))

@@ -23,6 +23,8 @@ const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Requests among which a mistyped id is looked for.
 const LOOKED_AT: usize = 1000;
+/// Fewest letters of an id that name a request, as tables show them.
+const BEGINNING_MIN: usize = 8;
 
 /// Reaches a home for a command that writes, and makes a missing one.
 pub(crate) fn open_or_make(context: &Context) -> Result<HomeAccess, Failure> {
@@ -91,7 +93,11 @@ impl HomeAccess {
                 Answer::Refused(why) => return Err(Failure::new(Exit::Wrong, why)),
                 Answer::NotFound(what) => {
                     let failure = Failure::new(Exit::Input, what);
-                    if let Some(near) = self.nearest_request(context, question) {
+                    let newest = self.newest_requests(context, question);
+                    if let Some(whole) = with_whole_id(question, &newest) {
+                        return self.ask(context, &whole);
+                    }
+                    if let Some(near) = nearest_request(question, &newest) {
                         return Err(failure.hint(format!("did you mean {near}?")));
                     }
                     return Err(match where_names_are(question) {
@@ -111,15 +117,11 @@ impl HomeAccess {
         }
     }
 
-    /// The newest request whose id is similar to the id in a question.
-    fn nearest_request(&mut self, context: &Context, question: &Question) -> Option<String> {
-        let (Question::Show { id }
-        | Question::Explain { id, .. }
-        | Question::Retry { request_id: id }
-        | Question::Cancel { request_id: id }) = question
-        else {
-            return None;
-        };
+    /// The ids of the newest requests, for a question that names one.
+    fn newest_requests(&mut self, context: &Context, question: &Question) -> Vec<String> {
+        if named_request(question).is_none() {
+            return Vec::new();
+        }
         let newest = Question::Requests {
             state: None,
             flow: None,
@@ -127,14 +129,9 @@ impl HomeAccess {
             before: None,
             limit: Some(LOOKED_AT),
         };
-        let page = self.ask(context, &newest).ok()?;
-        let rows = page["requests"].as_array()?;
-        let ids = || rows.iter().filter_map(|row| row["request_id"].as_str());
-        // A request that is known was named rightly.
-        if ids().any(|known| known == id) {
-            return None;
-        }
-        nearest(id, ids())
+        let page = self.ask(context, &newest).unwrap_or_default();
+        let rows = page["requests"].as_array().into_iter().flatten();
+        rows.filter_map(|row| row["request_id"].as_str().map(str::to_owned)).collect()
     }
 
     /// Closes a home that this process holds.
@@ -160,6 +157,39 @@ fn reach(context: &Context, socket: &Path) -> Result<HomeAccess, Failure> {
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
+}
+
+/// The id of the request that a question names.
+fn named_request(question: &Question) -> Option<&str> {
+    match question {
+        Question::Show { id }
+        | Question::Explain { id, .. }
+        | Question::Retry { request_id: id }
+        | Question::Cancel { request_id: id } => Some(id),
+        _ => None,
+    }
+}
+
+/// The question with the whole id, where only one request has an id with this beginning.
+fn with_whole_id(question: &Question, newest: &[String]) -> Option<Question> {
+    let begun = named_request(question).filter(|begun| begun.len() >= BEGINNING_MIN)?;
+    let mut all = newest.iter().filter(|id| id.starts_with(begun) && *id != begun);
+    let whole = all.next().filter(|_| all.next().is_none())?;
+    let mut question = question.clone();
+    if let Question::Show { id }
+    | Question::Explain { id, .. }
+    | Question::Retry { request_id: id }
+    | Question::Cancel { request_id: id } = &mut question
+    {
+        id.clone_from(whole);
+    }
+    Some(question)
+}
+
+/// The newest request whose id is similar to the id in a question. A request that is known was named rightly.
+fn nearest_request(question: &Question, newest: &[String]) -> Option<String> {
+    let id = named_request(question).filter(|id| !newest.iter().any(|known| known == id))?;
+    nearest(id, newest.iter().map(String::as_str))
 }
 
 /// The command that lists the names that a question accepts.

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::held_home::{importing, is_home};
+use super::held_home::{importing, is_home, no_home};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::source_files::{name_for_home, name_not_read};
@@ -114,9 +114,10 @@ impl ImportArgs {
         };
         let mut report = Report::default();
         let stop = listen(context, "the file under way ends first", || ())?;
-        // A folder that is no home yet is not made one by a command that may find nothing.
-        let home = is_home(context)?.then(|| Home::new(&context.home, &config));
-        let _importing = home.map(|home| importing(context, &home)).transpose()?;
+        if !is_home(context)? {
+            return Err(no_home(context, "make one there with `summarizer init`"));
+        }
+        let _importing = importing(context, &Home::new(&context.home, &config))?;
         let outcome = match &self.what {
             ImportKind::ChatExport { path } => chats(context, &config, target, path, &mut report),
             ImportKind::RssJson { path } => {
@@ -185,6 +186,7 @@ impl JsonlArgs {
         fields::Mapping {
             source_system: self.source.clone(),
             id: self.id.clone(),
+            address: Vec::new(),
             time: self.time.clone(),
             text: self.text.clone(),
             title: self.title.clone(),
@@ -367,10 +369,15 @@ mod tests {
         let context = Context::of_test(dir.path());
         let import =
             || ImportArgs { what: ImportKind::ChatExport { path: file.clone() } }.run(&context);
+        let refused = import().unwrap_err().in_short();
+        assert!(refused.contains("is not a summarizer home"), "{refused}");
+        let run = dir.path().join("run");
+        std::fs::create_dir_all(&run).unwrap();
         assert_eq!(import().unwrap(), Exit::Done);
         // The lock cannot be taken: then nothing is imported.
-        let run = dir.path().join("run");
-        std::fs::create_dir_all(run.join("import.lock")).unwrap();
+        let lock = run.join("import.lock");
+        let _ = std::fs::remove_file(&lock);
+        std::fs::create_dir_all(&lock).unwrap();
         let error = import().unwrap_err().in_short();
         assert!(error.contains("cannot lock the home for an import"), "{error}");
     }

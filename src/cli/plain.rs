@@ -153,6 +153,17 @@ pub(super) fn shortened(text: &str, columns: usize) -> String {
     format!("{}…", &cut[..end])
 }
 
+/// The end of a line that fits into so many columns.
+pub(super) fn end_of(text: &str, columns: usize) -> String {
+    let mut used = 1;
+    let fits = text.chars().rev().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= columns
+    });
+    let kept: Vec<char> = fits.collect();
+    format!("…{}", kept.into_iter().rev().collect::<String>())
+}
+
 /// A text with single spaces.
 pub(super) fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,7 +1,7 @@
 //! The printer: stdout is data, stderr is talk. A value that is passed down, never a global.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
@@ -82,20 +82,19 @@ impl Ui {
 
     /// A table with aligned columns and a dim header.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
-        let rows = &one_line_each(rows);
-        let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
-        for row in rows {
-            for (index, cell) in row.iter().enumerate().take(widths.len()) {
-                widths[index] = widths[index].max(width(cell));
-            }
-        }
+        let mut rows = one_line_each(rows);
+        let mut widths = widths_of(header, &rows);
         if let Some(columns) = columns_of_stdout() {
+            if total(&widths) > columns {
+                shorten_ids(&mut rows);
+                widths = widths_of(header, &rows);
+            }
             fit(&mut widths, columns);
         }
         let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
         let kept = widths.len();
         self.out(dim(&layout(&header[..kept], &widths)));
-        for row in rows {
+        for row in &rows {
             self.out(layout(&row[..kept.min(row.len())], &widths));
         }
     }
@@ -289,12 +288,61 @@ fn columns_of_stdout() -> Option<usize> {
     io::stdout().is_terminal().then_some(usize::from(width.0))
 }
 
+/// The columns of a row.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
+fn widths_of(header: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
+    let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
+    for row in rows {
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = (*widest).max(width(cell));
+        }
+    }
+    widths
+}
+
+/// Leaves the beginnings of ids that commands take as names: a person reads the other columns. A beginning that
+/// two rows share stays whole.
+fn shorten_ids(rows: &mut [Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    for column in 0..columns {
+        let ids: BTreeSet<String> =
+            rows.iter().filter_map(|row| row.get(column)).cloned().collect();
+        for row in rows.iter_mut() {
+            let Some(cell) = row.get_mut(column) else { continue };
+            let Some(short) = beginning_of_id(cell) else { continue };
+            let begun = ids.range(short.to_owned()..).take_while(|id| id.starts_with(short));
+            if begun.count() == 1 {
+                *cell = short.to_owned();
+            }
+        }
+    }
+}
+
+/// The beginning of the id of a request, a summary or a task that is enough to name it.
+fn beginning_of_id(cell: &str) -> Option<&str> {
+    const DIGITS: usize = 8;
+    let plain = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
+    let digits = plain.unwrap_or(cell);
+    let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_id = match plain {
+        Some(digits) => digits.len() >= 2 * DIGITS && is_hex(digits),
+        None => {
+            digits.len() == 36
+                && digits.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+                && digits.split('-').all(is_hex)
+        }
+    };
+    let kept = cell.len() - digits.len() + DIGITS;
+    is_id.then(|| &cell[..kept])
+}
+
 /// Narrows columns until a row fits: the widest first, and never the first, which people copy. The last
 /// columns go when the others would be too narrow to read.
 fn fit(widths: &mut Vec<usize>, columns: usize) {
     const NARROWEST: usize = 10;
-    let total =
-        |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
     let least = |widths: &[usize]| -> usize {
         let rest = widths.iter().skip(1).map(|width| (*width).min(NARROWEST) + 2);
         widths.first().copied().unwrap_or(0) + rest.sum::<usize>()
@@ -327,11 +375,19 @@ fn one_line_each(rows: &[Vec<String>]) -> Vec<Vec<String>> {
     rows.iter().map(|row| row.iter().map(flat).collect()).collect()
 }
 
+/// Whether a cell is a path, whose end tells most.
+fn is_path(cell: &str) -> bool {
+    cell.contains('/') && !cell.contains(char::is_whitespace) && !cell.contains("://")
+}
+
 fn layout(cells: &[String], widths: &[usize]) -> String {
     let mut line = String::new();
     for (index, cell) in cells.iter().enumerate() {
         let most = widths.get(index).copied().unwrap_or(usize::MAX);
-        let short = (width(cell) > most).then(|| super::plain::shortened(cell, most));
+        let short = (width(cell) > most).then(|| match is_path(cell) {
+            true => super::plain::end_of(cell, most),
+            false => super::plain::shortened(cell, most),
+        });
         let cell = short.as_ref().unwrap_or(cell);
         line.push_str(cell);
         if index + 1 < cells.len() {
@@ -427,6 +483,27 @@ mod tests {
         let rows =
             one_line_each(&[vec!["r-1".to_owned(), "no\r\n model\u{85}at all\n".to_owned()]]);
         assert_eq!(layout(&rows[0], &[3, 20]), "r-1  no model at all");
+    }
+
+    #[test]
+    fn ids_are_shortened_to_what_names_them() {
+        let row = |id: &str| vec!["a b".to_owned(), id.to_owned()];
+        let mut rows = [
+            "67b4df7a-5bad-480b-bfbe-6c872c42ae8b",
+            "sum_68ebf7272bbc5fdd4449243474170ebb",
+            "task_3f62f2b2ca32d2af",
+            "task_3f62f2b2ca32d2b0",
+            "doc_68ebf7272bbc5fdd4449243474170ebb",
+            "q1",
+        ]
+        .map(row);
+        shorten_ids(&mut rows);
+        let shown: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
+        let whole = ["task_3f62f2b2ca32d2af", "task_3f62f2b2ca32d2b0"];
+        assert_eq!(shown[..2], ["67b4df7a", "sum_68ebf727"]);
+        assert_eq!(shown[2..4], whole, "a beginning that two have names neither");
+        assert_eq!(shown[4..], ["doc_68ebf7272bbc5fdd4449243474170ebb", "q1"]);
+        assert_eq!(layout(&["notes/2026/roof.md".to_owned()], &[10]), "…6/roof.md");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Contract: a file is taken when two looks in a row found the same length and time, so that a file
 //! that is still being written is left alone. What was taken is remembered in `run/watched.json`, so
 //! that a restart asks for nothing again. Losing that file costs time only: importing the same content
-//! adds nothing. A file that a stop left unread is not remembered. What could not be taken is tried again when it changes, after a reload and after a
-//! restart. A reload changes the folders at the next look.
+//! adds nothing. A file that a stop left unread is not remembered. A file that could not be taken, wholly or in part, is
+//! tried again when it changes, after a reload and after a restart. A reload changes the folders at the next look.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use parking_lot::RwLock;
 
 use super::failure::Failure;
 use super::intake::{ImportedFiles, RequestSettings, rename_for_home, take_in};
+use super::source_files::name_for_home;
 use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
@@ -27,6 +28,9 @@ use crate::projections::runs::described;
 const PAUSE: Duration = Duration::from_secs(5);
 /// How soon a stop is noticed.
 const STEP: Duration = Duration::from_millis(100);
+
+/// Files that one look names one by one.
+const NAMED_MAX: usize = 20;
 
 /// Length and time of a file: when either differs, it changed.
 type Mark = (u64, String);
@@ -193,6 +197,17 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Says which files were left out: those whose text may be lost by their names, and all by their number.
+    fn tell_skipped(&mut self, skipped: &[Skipped]) {
+        for one in skipped.iter().filter(|one| one.is_named()).take(NAMED_MAX) {
+            tracing::warn!("cannot take in {} of a watched folder: {}", one.name, one.why);
+        }
+        if !skipped.is_empty() {
+            tracing::warn!("{} of the watched folders", in_short(skipped));
+        }
+        self.had_trouble |= skipped.iter().any(Skipped::is_told);
+    }
+
     /// Says once which files of a section are not there any more. Of a folder that cannot be read nothing is known.
     fn tell_gone(&mut self, section: &str, found: &Marks) {
         let unseen = &self.unseen;
@@ -219,14 +234,18 @@ impl<'a> Watcher<'a> {
             Ok(taken) => {
                 let (files, asked) = (taken.report.files, taken.requests.len());
                 tracing::info!(files, asked, "took in files of a watched folder");
-                if !taken.skipped.is_empty() {
-                    tracing::warn!("{} of a watched folder", in_short(&taken.skipped));
-                }
-                self.had_trouble |= taken.skipped.iter().any(|one| one.is_told());
+                self.tell_skipped(&taken.skipped);
                 for path in &taken.unread {
                     ready.remove(&path.display().to_string());
                 }
-                self.taken.entry(section.to_owned()).or_default().extend(ready);
+                let root = &self.home.root;
+                let disk = &*self.context.machine.disk;
+                let (failed, done): (Marks, Marks) = ready.into_iter().partition(|(path, _)| {
+                    let name = name_for_home(disk, root, Path::new(path));
+                    taken.skipped.iter().any(|one| one.is_named() && one.name == name)
+                });
+                self.failed.entry(section.to_owned()).or_default().extend(failed);
+                self.taken.entry(section.to_owned()).or_default().extend(done);
                 self.remember();
             }
             Err(error) => {

@@ -65,7 +65,7 @@ impl Skipped {
 
     /// Whether the command names the file, and does not only count it. Advice stands after a colon.
     pub(crate) fn is_named(&self) -> bool {
-        self.is_told() || may_lose_text(&self.why) || self.why.contains(':')
+        self.is_told() || may_lose_text(&self.name, &self.why) || self.why.contains(':')
     }
 }
 
@@ -180,9 +180,19 @@ impl Walk<'_> {
                 self.pass_over(&inner, HIDDEN.to_owned());
                 continue;
             }
-            if disk.real_path(&inner).map_or(true, |at| at != real.join(name)) {
-                self.pass_over(&inner, LINK.to_owned());
-                continue;
+            match disk.real_path(&inner) {
+                Ok(at) if at == real.join(name) => {}
+                // The disk gives names as text, with a sign for what is none.
+                Err(_) if name.contains(char::REPLACEMENT_CHARACTER) => {
+                    let why = "its name is not UTF-8".to_owned();
+                    let name = shown(&inner);
+                    self.passed_over.push(Skipped { name, why, named: false, is_fault: true });
+                    continue;
+                }
+                _ => {
+                    self.pass_over(&inner, LINK.to_owned());
+                    continue;
+                }
             }
             match disk.stat(&inner) {
                 Ok(Some(stat)) if stat.is_dir => self.folder(&inner, depth + 1, each)?,

@@ -1,9 +1,13 @@
-//! Bytes of a text file as text: UTF-8, UTF-16 with a mark, what the file declares, else Windows-1252.
+//! Bytes of a text file as text: UTF-8, UTF-16 with a mark, what the file declares, else the older encoding whose
+//! letters fit best.
 
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use mail_parser::decoders::charsets::map::charset_decoder;
 
 /// A declaration of an encoding stands in these first bytes.
 const DECLARATION_BYTES: usize = 1024;
+/// The encoding of a text without a declaration follows from these first bytes.
+const GUESSED_BYTES: usize = 1 << 20;
 const ESCAPE: &str = "\u{1b}";
 
 /// The text of some bytes; `None` when they are binary. The last character may be cut off. Colours of a terminal are no
@@ -47,8 +51,27 @@ fn characters(bytes: &[u8]) -> Option<String> {
             Some(String::from_utf8_lossy(&bytes[..error.valid_up_to()]).into_owned())
         }
         Err(_) if bytes.contains(&0) => None,
-        Err(_) => Some(bytes.iter().map(|byte| windows_1252(*byte)).collect()),
+        Err(_) if is_damaged_utf8(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Err(_) => Some(in_older_encoding(bytes)),
     }
+}
+
+/// Whether most of what is not ASCII is UTF-8: then some bytes are damaged, and the rest is not another encoding.
+fn is_damaged_utf8(bytes: &[u8]) -> bool {
+    let (mut letters, mut damaged) = (0, 0);
+    for chunk in bytes.utf8_chunks() {
+        letters += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        damaged += usize::from(!chunk.invalid().is_empty());
+    }
+    letters >= damaged
+}
+
+/// The text in the encoding of before Unicode that its letters fit best.
+fn in_older_encoding(bytes: &[u8]) -> String {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    detector.feed(&bytes[..bytes.len().min(GUESSED_BYTES)], bytes.len() <= GUESSED_BYTES);
+    let encoding = detector.guess(None, Utf8Detection::Deny);
+    encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
 /// The text of a page or an XML file: in the encoding that it declares, where its bytes are no UTF-8.
@@ -93,19 +116,6 @@ fn utf16(bytes: &[u8], read: fn([u8; 2]) -> u16) -> String {
     chars.collect()
 }
 
-/// The character of a byte in the encoding that most files without a mark have.
-fn windows_1252(byte: u8) -> char {
-    const HIGH: [char; 32] = [
-        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
-        '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
-        'ž', 'Ÿ',
-    ];
-    match byte {
-        0x80..=0x9f => HIGH[usize::from(byte - 0x80)],
-        byte => char::from(byte),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +139,37 @@ mod tests {
         assert_eq!(marked_up(b"<a>\xf1</a>").unwrap(), "<a>ñ</a>");
         assert_eq!(read(b"a\0b"), None);
         assert_eq!(read(b"caf\xc3"), Some("caf".to_owned()), "a cut character");
+    }
+
+    #[test]
+    fn a_text_that_names_no_encoding_is_read_in_the_one_that_fits() {
+        for (name, written) in [
+            ("windows-1251", "Встреча перенесена на пятницу, потому что зал закрыт на ремонт."),
+            ("koi8-r", "Встреча перенесена на пятницу, потому что зал закрыт на ремонт."),
+            (
+                "windows-1250",
+                "Schůze byla přeložena na pátek, protože sál je zavřený a šatna taky.",
+            ),
+            (
+                "windows-1253",
+                "Η συνάντηση μεταφέρθηκε για την Παρασκευή, επειδή η αίθουσα είναι κλειστή.",
+            ),
+            ("windows-1252", "La réunion est reportée à vendredi, parce que la salle est fermée."),
+            ("shift_jis", "会議は金曜日に延期されました。部屋が閉まっているためです。"),
+            ("euc-kr", "회의가 금요일로 연기되었습니다. 방이 닫혀 있기 때문입니다."),
+            ("gb18030", "会议推迟到星期五，因为房间正在装修。"),
+            ("big5", "會議延到星期五，因為房間正在裝修。"),
+        ] {
+            let encoding = encoding_rs::Encoding::for_label(name.as_bytes()).unwrap();
+            let (bytes, _, has_errors) = encoding.encode(written);
+            assert!(!has_errors);
+            assert_eq!(text(&bytes).as_deref(), Some(written), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_byte_makes_no_other_encoding_of_a_text() {
+        assert_eq!(text(b"caf\xc3\xa9 \xff ni\xc3\xb1o").unwrap(), "café \u{fffd} niño");
     }
 
     #[test]

@@ -258,7 +258,9 @@ fn event(
         let text = || sha256(&body).hex();
         [title.map_or_else(text, str::to_owned), date.unwrap_or_default().to_owned()].join(" ")
     };
-    let own_id = inner(item, &["guid", "id"]).or_else(|| link.clone()).unwrap_or_else(named);
+    // The items of a status page share its address.
+    let addressed = || [link.as_deref().unwrap_or_default(), &named()].join(" ").trim().to_owned();
+    let own_id = inner(item, &["guid", "id"]).unwrap_or_else(addressed);
     let parts = [Part::Text("event"), Part::Text("source:feed"), Part::Labelled("item", &own_id)];
     let id = stable_id("evt", &parts);
     let content = match (title.as_deref(), body.trim()) {
@@ -412,6 +414,10 @@ mod tests {
             "<title>Weather</title><pubDate>2026-02-12</pubDate><description>Rain</description>",
             "<pubDate>2026-02-12</pubDate><description>Rain</description>",
             "<pubDate>2026-02-12</pubDate><description>Sun</description>",
+            // The items of a status page.
+            "<title>Login is down</title><link>https://x.example/s</link><pubDate>2026-02-12</pubDate>",
+            "<title>Login works</title><link>https://x.example/s</link><pubDate>2026-02-12</pubDate>",
+            "<title>Login is down</title><link>https://x.example/s</link><pubDate>2026-02-13</pubDate>",
         ]);
         let mut apart = found.clone();
         apart.sort();

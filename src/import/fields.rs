@@ -31,6 +31,8 @@ pub(crate) struct Mapping {
     pub source_system: String,
     /// The id. A record without an id gets one derived from its content.
     pub id: Vec<String>,
+    /// The address of a record. Where it has no id, the address names it together with its title and its time.
+    pub address: Vec<String>,
     /// The time: milliseconds, seconds, ISO 8601 or RFC 2822.
     pub time: Vec<String>,
     pub text: Vec<String>,
@@ -71,6 +73,7 @@ impl Mapping {
         Mapping {
             source_system: "chatgpt_export".to_owned(),
             id: paths(&["event_id", "id", "meta.message_id"]),
+            address: Vec::new(),
             time: paths(&[
                 "timestamp_ms",
                 "timestamp",
@@ -96,7 +99,8 @@ impl Mapping {
     pub(crate) fn feed() -> Mapping {
         Mapping {
             source_system: "rss".to_owned(),
-            id: paths(&["id", "guid", "guid.value", "link", "url"]),
+            id: paths(&["id", "guid", "guid.value"]),
+            address: paths(&["link", "url"]),
             time: paths(&[
                 "date_published",
                 "published",
@@ -145,7 +149,7 @@ pub(super) fn each_event(
         let record = record.map_err(LeftOut::Unread);
         let mut found = record.and_then(|record| event(mapping, uri, &record, zone));
         if let Ok((at, event)) = &mut found {
-            ids.take(number, at.day_in(zone), event);
+            ids.take(number, (*at, at.day_in(zone)), mapping.kind.is_none(), event);
         }
         take(number, found)
     })
@@ -155,24 +159,40 @@ pub(super) fn each_event(
 /// channel from 1, so that an id alone does not name a message.
 #[derive(Default)]
 struct GivenIds {
-    /// The line, the day and the conversation of the first record with an id.
-    first: HashMap<IdKey, (u64, Day, IdKey)>,
+    /// The line, the time, the day and the conversation of the first record with an id.
+    first: HashMap<IdKey, (u64, Timestamp, Day, IdKey)>,
 }
 
 impl GivenIds {
     /// A record of another day than the first with its id gets an id of its own: two days of the bus must not
-    /// share one. In one day, the bus keeps conversations apart.
-    fn take(&mut self, number: u64, day: Day, event: &mut NewRecord) {
+    /// share one. So does a message of another time, while an item of a feed may be a newer version. In one day, the
+    /// bus keeps conversations apart.
+    fn take(
+        &mut self,
+        number: u64,
+        (at, day): (Timestamp, Day),
+        is_message: bool,
+        event: &mut NewRecord,
+    ) {
         let conversation = event.value["conversation_id"].as_str().unwrap_or_default();
-        let here = (number, day, IdKey::of(conversation));
-        let (line, first_day, first_conversation) =
+        let here = (number, at, day, IdKey::of(conversation));
+        let (line, first_at, first_day, first_conversation) =
             *self.first.entry(IdKey::of(&event.id)).or_insert(here);
-        if day != first_day {
-            let parts = [Part::Labelled("day", &day.to_string()), Part::Opaque(&event.id)];
-            event.id = stable_id("evt", &parts);
+        let is_elsewhere = here.3 != first_conversation;
+        let (moment, day_named) = (at.0.to_string(), day.to_string());
+        let apart = match day == first_day {
+            false => Some(Part::Labelled("day", &day_named)),
+            true if is_message && !is_elsewhere && at != first_at => {
+                Some(Part::Labelled("at", &moment))
+            }
+            true => None,
+        };
+        let is_apart = apart.is_some();
+        if let Some(apart) = apart {
+            event.id = stable_id("evt", &[apart, Part::Opaque(&event.id)]);
             event.value["event_id"] = event.id.as_str().into();
         }
-        if day != first_day || here.2 != first_conversation {
+        if is_apart || is_elsewhere {
             event.value["source"]["line"] = number.into();
             event.value["source"][SAME_ID_AS_LINE] = line.into();
         }
@@ -201,7 +221,14 @@ fn event(
             text => (text, None),
         },
     };
-    let given = word(record, &mapping.id);
+    // The items of a status page share its address.
+    let addressed = || {
+        let address = word(record, &mapping.address)?;
+        let title = word(record, &mapping.title).unwrap_or_default();
+        let written = written.as_ref().map(Value::to_string).unwrap_or_default();
+        Some(format!("{address} {title} {}", written.trim_matches('"')).trim().to_owned())
+    };
+    let given = word(record, &mapping.id).or_else(addressed);
     let order = at.map_or(0, |at| at.0);
     let own = record.as_object().and_then(publish::said_by_record);
     let publish = publish::together([own, said_by_page]);
@@ -307,7 +334,8 @@ fn titled(title: &str, rest: Option<String>) -> String {
 
 /// What a record says in members that have no place of their own in an event.
 fn rest_of(mapping: &Mapping, record: &Value) -> Option<String> {
-    let placed = [&mapping.id, &mapping.time, &mapping.title, &mapping.conversation];
+    let placed =
+        [&mapping.id, &mapping.address, &mapping.time, &mapping.title, &mapping.conversation];
     let is_placed = |name: &str| {
         let is_named = |path: &String| path.split('.').next() == Some(name);
         placed.into_iter().flatten().any(is_named)
@@ -626,6 +654,37 @@ mod tests {
             row["source"]["version_of"].clone()
         });
         assert_eq!(firsts.collect::<Vec<_>>(), ["a", "a"]);
+    }
+
+    #[test]
+    fn records_that_share_a_name_and_tell_of_other_things_are_kept_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let ids = |mapping: &Mapping, rows: &[Value]| {
+            let file = dir.path().join("f.json");
+            let text = json!({"items": rows}).to_string();
+            let disk: &dyn Disk = &HostDisk;
+            disk.replace(&file, text.as_bytes(), 0o640).unwrap();
+            let mut ids = Vec::new();
+            each_event(disk, chrono_tz::UTC, mapping, &file, "f.json", &mut |_, event| {
+                ids.push(event.unwrap().1.id);
+                Ok(())
+            })
+            .unwrap();
+            let all = ids.len();
+            ids.sort();
+            ids.dedup();
+            (all, ids.len())
+        };
+        let item = |title: &str, date: &str| json!({"title": title, "url": "https://x.example/status", "date_published": date, "content_text": title});
+        let items = [
+            item("Login is down", "2026-11-04T10:00:00Z"),
+            item("Login works again", "2026-11-05T10:00:00Z"),
+            item("Mail is slow", "2026-11-05T10:00:00Z"),
+        ];
+        assert_eq!(ids(&Mapping::feed(), &items), (3, 3));
+        let message = |at: &str| json!({"id": "1", "timestamp": at, "role": "user", "content": at});
+        let messages = ["2026-11-04T10:00:00Z", "2026-11-04T10:00:01Z", "2026-11-05T10:00:00Z"];
+        assert_eq!(ids(&Mapping::chat_export(), &messages.map(message)), (3, 3));
     }
 
     #[test]

@@ -78,6 +78,16 @@ pub(crate) struct Intake<'a> {
     pub aside: u64,
 }
 
+/// What a file holds that becomes documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileContent {
+    OneText,
+    /// The records of a list.
+    Records,
+    /// The projects of an export of Claude, each with its documents.
+    Projects,
+}
+
 impl<'a> Intake<'a> {
     pub(crate) fn new(target: Target<'a>, settings: Settings) -> Intake<'a> {
         Intake {
@@ -214,22 +224,49 @@ impl<'a> Intake<'a> {
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
-        let (parts, is_list) = match read::guarded(|| self.parts(file, &bytes)) {
-            Ok((mut parts, is_list)) => {
+        let (parts, held) = match read::guarded(|| self.parts(file, &bytes)) {
+            Ok((mut parts, held)) => {
                 dated::set_heads(&mut parts, &file.name);
-                (parts, is_list)
+                (parts, held)
             }
             Err(why) => {
                 report.reject(&file.name, 1, why);
                 return Ok(());
             }
         };
+        if held == FileContent::Projects {
+            return self.projects(&file.name, parts, report);
+        }
+        let is_list = held == FileContent::Records;
         let has_days = is_list && parts.iter().any(|part| self.day_of(part).is_some());
         // A list that is there as one document stays one.
         if !has_days || self.standing(&file.name, None, report)?.is_some() {
             return self.parts_of_document(&file.name, &sha256(&bytes).hex(), &parts, report);
         }
         self.days_of_list(&file.name, parts, report)
+    }
+
+    /// The projects of an export, each a document of its own: what one holds says nothing of the others.
+    fn projects(
+        &mut self,
+        file: &str,
+        parts: Vec<Document>,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let mut projects: BTreeMap<String, Vec<Document>> = BTreeMap::new();
+        for part in parts {
+            let name = part.members["project"].as_str().unwrap_or_default().to_owned();
+            projects.entry(name).or_default().push(part);
+        }
+        for (project, parts) in projects {
+            let said: Vec<Value> = parts.iter().map(said_by_part).collect();
+            let checksum = sha256(json!(said).to_string()).hex();
+            self.parts_of_document(&item_name(file, &project), &checksum, &parts, report)?;
+            if let Some((subject, _)) = self.subjects.last_mut() {
+                subject.name = project;
+            }
+        }
+        Ok(())
     }
 
     /// The items of a list, each on its own day: those of a day are a document, and so are those without one.
@@ -371,20 +408,25 @@ impl<'a> Intake<'a> {
         Ok(None)
     }
 
-    /// The items of a list, or the whole of another file, and whether it is a list of records; why it cannot be
-    /// read.
-    fn parts(&self, file: &NamedFile, bytes: &[u8]) -> Result<(Vec<Document>, bool), String> {
+    /// The items of a list, or the whole of another file, and what the file holds; why it cannot be read.
+    fn parts(
+        &self,
+        file: &NamedFile,
+        bytes: &[u8],
+    ) -> Result<(Vec<Document>, FileContent), String> {
         // A list without items that say something is read as one text.
         let items = read::items(file.kind, &file.path, bytes)?.filter(|items| !items.is_empty());
         if let Some(items) = items {
-            // The documents of a project belong together.
-            let is_list = !(file.kind == FileKind::Json && read::holds_projects(bytes));
-            return Ok((items, is_list));
+            let has_projects = file.kind == FileKind::Json && read::holds_projects(bytes);
+            return Ok((
+                items,
+                if has_projects { FileContent::Projects } else { FileContent::Records },
+            ));
         }
         let whole = read::document(&self.settings.readers, file.kind, &file.path, bytes)?;
         match whole.text.trim() {
             "" => Err("no words".to_owned()),
-            _ => Ok((vec![whole], false)),
+            _ => Ok((vec![whole], FileContent::OneText)),
         }
     }
 

@@ -139,7 +139,7 @@ impl FileKind {
                 }
                 kind => kind,
             },
-            None => Err(Refusal::new("binary")),
+            None => Err(Refusal::new(BINARY)),
         })
     }
 }
@@ -172,6 +172,12 @@ pub(crate) struct Refusal(pub String);
 /// A document of a kind that has no reader.
 const NO_READER: &str = "no reader";
 const DAMAGED: &str = "damaged archive";
+const BINARY: &str = "binary";
+/// Ends of names whose bearers a person takes for texts.
+const TEXT_ENDS: [&str; 14] = [
+    "txt", "text", "md", "markdown", "mdx", "html", "htm", "tex", "rst", "csv", "json", "jsonl",
+    "xml", "eml",
+];
 /// Numbers, times and ids.
 const DATA_ONLY: &str = "nothing to summarize, only data without words";
 const OLD_OFFICE: &str = "old Office format, or locked by a password";
@@ -188,8 +194,9 @@ impl Refusal {
 }
 
 /// Whether a file that was refused so may hold text that a person would miss, unlike a picture or a program.
-pub(crate) fn may_lose_text(why: &str) -> bool {
-    [NO_READER, DAMAGED, OLD_OFFICE].contains(&why)
+pub(crate) fn may_lose_text(name: &str, why: &str) -> bool {
+    let has_name_of_text = || TEXT_ENDS.contains(&extension(Path::new(name)).as_str());
+    [NO_READER, DAMAGED, OLD_OFFICE].contains(&why) || why == BINARY && has_name_of_text()
 }
 
 /// The end of a name in lower case, without its dot.
@@ -241,7 +248,9 @@ fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
 /// The head as text, in any of the encodings that are read; `None` when it is binary.
 fn text_of(head: &[u8]) -> Option<String> {
     let text = super::decode::marked_up(head)?;
-    let is_odd = |c: &char| c.is_control() && !"\n\r\t\u{c}\u{85}".contains(*c);
+    let is_odd = |c: &char| {
+        c.is_control() && !"\n\r\t\u{c}\u{85}".contains(*c) || *c == char::REPLACEMENT_CHARACTER
+    };
     let controls = text.chars().filter(is_odd).count();
     (controls <= CONTROLS_FREE + text.len() / TEXT_CHARS_PER_CONTROL).then_some(text)
 }

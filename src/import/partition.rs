@@ -387,6 +387,9 @@ struct Growing {
     files: BTreeMap<String, NewestContent>,
     /// Every content of every file.
     contents: HashSet<IdKey>,
+    /// Contents that were read before this import. What a reader finds in the same bytes may change with the reader,
+    /// and adds nothing to a document that is there.
+    read_before: HashSet<IdKey>,
     tally: Tally,
     /// Over everything that the next manifest covers.
     hasher: Hasher,
@@ -404,6 +407,7 @@ impl Growing {
             gone: Gone::new(),
             files: BTreeMap::new(),
             contents: HashSet::new(),
+            read_before: HashSet::new(),
             tally: Tally::default(),
             hasher: Hasher::new(),
             bytes: 0,
@@ -469,6 +473,7 @@ impl Growing {
                     self.known.insert(IdKey::of(id), Known::of(&record));
                 }
                 self.take_file(&record);
+                self.read_before.extend(content_read(&record));
                 self.tally.add(&record);
             }
         }
@@ -508,7 +513,9 @@ impl Growing {
             }
         }
         let is_gone = self.gone.contains_key(&record.id);
-        let is_new = !is_gone && !self.known.contains_key(&IdKey::of(&record.id));
+        let content = content_read(&record.value);
+        let was_read = content.is_some_and(|content| self.read_before.contains(&content));
+        let is_new = !is_gone && !was_read && !self.known.contains_key(&IdKey::of(&record.id));
         if is_new {
             self.known.insert(IdKey::of(&record.id), known);
             self.take_file(&record.value);
@@ -1029,6 +1036,14 @@ fn id_member(family: Family) -> &'static str {
         Family::Chunks => "chunk_id",
         Family::Summaries(_) => "summary_id",
     }
+}
+
+/// The content of the file that a chunk was read from, and which time that content was there.
+fn content_read(record: &Value) -> Option<IdKey> {
+    let provenance = &record["provenance"];
+    let (file, content) =
+        (provenance["source_uri"].as_str()?, provenance["source_checksum"].as_str()?);
+    Some(content_of(file, &format!("{content} {}", provenance["returned"].as_u64().unwrap_or(0))))
 }
 
 fn content_of(file: &str, content: &str) -> IdKey {

@@ -222,9 +222,33 @@ pub(crate) fn front_matter(text: &str) -> Option<FrontMatter<'_>> {
     Some(FrontMatter::Open(&after[..end]))
 }
 
-/// A document without its front matter.
+/// A document without its front matter. Prose between two rules stays.
 pub fn body(text: &str) -> &str {
-    split_front_matter(text).map_or(text, |(_, body)| body)
+    match split_front_matter(text) {
+        Some((FrontMatter::Yaml(front), _)) if !begins_with_name(front) => text,
+        Some((_, body)) => body,
+        None => text,
+    }
+}
+
+/// Whether the first line that is no comment begins with a name of at most three words and a colon. Front matter
+/// without any line is one too.
+fn begins_with_name(front: &str) -> bool {
+    const WORDS_MAX: usize = 3;
+    let mut said = front.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let Some(first) = said.next() else { return true };
+    let Some((name, value)) = first.split_once(':') else { return false };
+    let name = name.trim_end_matches([' ', '\t']);
+    let plain = name.strip_prefix(['"', '\'']).unwrap_or(name);
+    let plain = plain.strip_suffix(['"', '\'']).unwrap_or(plain);
+    let words: Vec<&str> = plain.split(' ').collect();
+    let is_word = |word: &&str| {
+        let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        !word.is_empty() && word.chars().all(is_letter)
+    };
+    words.len() <= WORDS_MAX
+        && words.iter().all(is_word)
+        && (value.is_empty() || value.starts_with([' ', '\t', '\r']))
 }
 
 /// The text from its first line with words.
@@ -464,6 +488,16 @@ mod tests {
         let json = "{\n \"a\": 1\n}\nText";
         let object = FrontMatter::Json("{\n \"a\": 1\n}\n");
         assert_eq!((front_matter(json), body(json)), (Some(object), "Text"));
+        for prose in [
+            "---\n\nDear team,\n\nthe disk was full.\n\n---\n\nBo\n",
+            "---\nThe deploy failed at noon: the disk was full.\n---\nBo\n",
+            "---\n- milk\n- bread\n---\n",
+        ] {
+            assert_eq!(body(prose), prose);
+        }
+        for front in ["# c\n\"a b\": 1\n", "", "kind:\n  x\n"] {
+            assert_eq!(body(&format!("---\n{front}---\nText")), "Text", "{front}");
+        }
         let open = "---\na: b\n\nc: d\n";
         assert_eq!((front_matter(open), body(open)), (Some(FrontMatter::Open("a: b\n")), open));
     }

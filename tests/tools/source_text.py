@@ -1007,9 +1007,16 @@ def front_matter(source):
     return None
 
 
+FRONT_NAME = re.compile(r"[\"']?[\w.\-]+(?: [\w.\-]+){0,2}[\"']?[ \t]*:(?:[ \t\r]|\n|$)")
+
+
 def markdown(source):
     found = front_matter(source)
-    return found[2] if found else source
+    if not found:
+        return source
+    said = [line for line in found[1] if line.strip() and not line.startswith("#")]
+    is_prose = found[0] == "---" and said and not FRONT_NAME.match(said[0])
+    return source if is_prose else found[2]
 
 
 def plain(source):

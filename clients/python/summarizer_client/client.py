@@ -340,10 +340,17 @@ class Home:
         return self.submit_request(self.build(flow, ids, **options))
 
     def submit_request(self, request: Mapping[str, Any]) -> Ticket:
-        """Appends an unchanged request as one line by one write, and syncs it."""
+        """Appends an unchanged request as one line by one write, and syncs it.
+
+        It makes no home: where the folder of the queue is missing, the request would reach nobody.
+        """
+        if not self.queue.parent.is_dir():
+            raise SummarizerError(
+                f"{self.root} is no summarizer home: it has no folder {self.queue.parent.name}; "
+                "`summarizer init` makes one"
+            )
         line = json.dumps(request, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         ticket = Ticket(str(request["request_id"]), _size(self.acks))
-        self.queue.parent.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
         descriptor = os.open(self.queue, flags, 0o640)
         try:

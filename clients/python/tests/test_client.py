@@ -55,6 +55,13 @@ class Client(unittest.TestCase):
         sequence, head = ack.anchor.split(":")
         self.assertTrue(int(sequence) > 0 and len(head) == 64)
 
+    def test_a_folder_that_is_no_home_gets_no_request(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for path in (folder, pathlib.Path(folder) / "mistyped"):
+                with self.assertRaisesRegex(summarizer.SummarizerError, "is no summarizer home"):
+                    Home(path).submit(FLOW, ["a.txt"])
+            self.assertEqual(os.listdir(folder), [])
+
     def test_asking_again_gives_the_same_summary(self) -> None:
         note = self.note("again.txt", "One thing happened. Then nothing else did.")
         first = self.home.wait(self.home.submit(FLOW, [note], idempotency_key="k"), timeout=300)
