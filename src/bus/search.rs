@@ -31,15 +31,37 @@ pub(crate) enum Hit {
     Name,
 }
 
+/// How a summary holds the words: the worst of them counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Closeness {
+    Whole,
+    /// At the beginning of a word: `heat` in `heating`.
+    Beginning,
+    /// Inside a word: `cat` in `concatenate`.
+    Inside,
+}
+
+impl Closeness {
+    pub(crate) const ALL: [Closeness; 3] =
+        [Closeness::Whole, Closeness::Beginning, Closeness::Inside];
+}
+
 /// The sentences of a summary that hold the words, when the names and the text together hold
 /// all of them. A summary without a sentence has no hit.
-pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
+pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<(Closeness, Hit)> {
     let mut whole = folded(&names.join(" "));
     whole.push(' ');
     whole.push_str(&folded(text));
     if !words.iter().all(|word| whole.contains(word.as_str())) {
         return None;
     }
+    let closest = words.iter().map(|word| closeness(&whole, word)).min()?;
+    let closeness_of_all = match closest {
+        0 => return None,
+        INSIDE => Closeness::Inside,
+        BEGINNING => Closeness::Beginning,
+        _ => Closeness::Whole,
+    };
     let sentences = sentences_of(text);
     let worth: Vec<Vec<usize>> = sentences
         .iter()
@@ -51,7 +73,7 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
     sentences.first()?;
     let chosen = choose(&worth, words.len());
     if chosen.is_empty() {
-        return Some(Hit::Name);
+        return Some((closeness_of_all, Hit::Name));
     }
     let mut shown = String::new();
     for (number, &at) in chosen.iter().enumerate() {
@@ -66,7 +88,7 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<Hit> {
         let sentence = sentences[at].split_whitespace().collect::<Vec<_>>().join(" ");
         shown.push_str(&around_words(&sentence, words));
     }
-    Some(Hit::Sentence(shown))
+    Some((closeness_of_all, Hit::Sentence(shown)))
 }
 
 /// A long sentence cut to what stands around the first of the words, such as a row of a table.
@@ -125,16 +147,40 @@ fn choose(worth: &[Vec<usize>], words: usize) -> Vec<usize> {
     chosen
 }
 
-/// How well a folded sentence holds a word: as a word of its own, at the beginning of one, inside one.
+/// Worth of a word inside another, and at its beginning. One more word counts more than any closeness.
+const INSIDE: usize = 4;
+const BEGINNING: usize = 5;
+const WHOLE: usize = 6;
+
+/// How well a folded sentence holds a word: as a word of its own, at the beginning of one, inside one; 0 for a
+/// sentence that does not hold it. A number is not in a longer number: `12` is not in `2012`.
 fn closeness(sentence: &str, word: &str) -> usize {
     let is_letter = |c: char| c.is_alphanumeric();
     let found = sentence.match_indices(word).map(|(at, _)| {
-        let begins = !sentence[..at].ends_with(is_letter);
-        let ends = !sentence[at + word.len()..].starts_with(is_letter);
-        // One more word counts more than any closeness.
-        4 + usize::from(begins) + usize::from(begins && ends)
+        let (before, behind) = (&sentence[..at], &sentence[at + word.len()..]);
+        let begins = !before.ends_with(is_letter);
+        let ends = !behind.starts_with(is_letter);
+        match (begins, ends) {
+            _ if cuts_number(before, word, behind) => 0,
+            (true, true) => WHOLE,
+            (true, false) => BEGINNING,
+            (false, _) => INSIDE,
+        }
     });
     found.max().unwrap_or(0)
+}
+
+/// Whether a word begins or ends within a number, as `200` in `1,200` does.
+fn cuts_number(before: &str, word: &str, behind: &str) -> bool {
+    const SIGNS: [char; 4] = ['.', ',', '\'', '’'];
+    const GROUP: usize = 3;
+    let is_digit = |c: char| c.is_ascii_digit();
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let grouped_before = before.strip_suffix(SIGNS).is_some_and(|rest| rest.ends_with(is_digit));
+    let grouped_behind = behind.strip_prefix(SIGNS).is_some_and(|rest| digits(rest) == GROUP);
+    word.starts_with(is_digit)
+        && (before.ends_with(is_digit) || grouped_before && digits(word) == GROUP)
+        || word.ends_with(is_digit) && (behind.starts_with(is_digit) || grouped_behind)
 }
 
 #[cfg(test)]
@@ -142,8 +188,40 @@ mod tests {
     use super::*;
 
     #[test]
+    fn whole_words_are_closer_than_parts_of_words_and_numbers_are_whole() {
+        let close = |text: &str, query: &str| hit(&[], text, &words(query)).map(|(close, _)| close);
+        assert_eq!(close("The cat sleeps.", "cat"), Some(Closeness::Whole));
+        assert_eq!(
+            close("The category is new. Concatenate it.", "cat"),
+            Some(Closeness::Beginning)
+        );
+        assert_eq!(close("Concatenate the rows.", "cat"), Some(Closeness::Inside));
+        assert_eq!(close("Concatenate the rows.", "rows cat"), Some(Closeness::Inside));
+        assert_eq!(close("The room costs 12 EUR since 2012.", "12"), Some(Closeness::Whole));
+        for (text, query) in [
+            ("It was in 2012.", "12"),
+            ("It costs 1,200 EUR.", "200"),
+            ("Es kostet 1.200 Euro.", "1"),
+            ("Ticket 40711", "4071"),
+        ] {
+            assert_eq!(close(text, query), None, "{query} in {text}");
+        }
+        for (text, query) in [
+            ("Use v3.4.0 of it.", "3.4"),
+            ("On 2026-03-12 at 9:30.", "9"),
+            ("It has 12kg.", "12"),
+            ("Room B12", "12"),
+        ] {
+            assert!(close(text, query).is_some(), "{query} in {text}");
+        }
+    }
+
+    #[test]
     fn a_hit_is_the_sentence_with_most_of_the_words() {
         let text = "### Goal\nThe roof is old. The reparación of the roof costs 900 EUR. Bye.";
+        let hit = |names: &[&str], text: &str, words: &[String]| {
+            super::hit(names, text, words).map(|(_, hit)| hit)
+        };
         let find = |query: &str| hit(&["notes/roof.md", "T"], text, &words(query));
         let sentence = |text: &str| Some(Hit::Sentence(text.to_owned()));
         assert_eq!(find("ROOF  reparacion"), sentence("The reparación of the roof costs 900 EUR."));

@@ -1,10 +1,10 @@
-//! `search`: words in published summaries, newest first, each hit with its sentence.
+//! `search`: words in published summaries, whole words first and then the newest, each hit with its sentence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
 use super::outcome::without_headings;
@@ -17,14 +17,15 @@ use super::registry::{project_rules, selectors};
 use super::settings::load_config;
 use super::since::first_day;
 use super::{Context, names, ui};
-use crate::bus::search::{self, Hit, folded, hit};
+use crate::bus::search::{self, Closeness, Hit, folded, hit};
 
 /// Hits that are shown when no number is given.
 const HITS: usize = 20;
 
 /// Find words in summaries: the sentence of each hit, newest first
 ///
-/// All words must occur. Case and accents do not matter.
+/// All words must occur. Case and accents do not matter. Hits with whole words come first, then those with beginnings of
+/// words, then those inside words. A number is no hit in a longer number.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer search heating
@@ -64,7 +65,9 @@ impl SearchArgs {
         let zone = load_config(context)?.timezone;
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
-        let (mut hits, mut more, mut lines) = (0, false, Vec::new());
+        // The hits of each closeness, newest first.
+        let mut found: BTreeMap<Closeness, Vec<ShownHit>> = BTreeMap::new();
+        let mut more = false;
         let asked = since.map(|first| AskedDays { first, last: None, zone });
         let shown = VersionChoice::of(self.all_versions);
         let read = each_newest_of(&bus, shown, asked, &mut |one| {
@@ -79,28 +82,47 @@ impl SearchArgs {
                     return ControlFlow::Continue(());
                 }
             }
-            let Some(sentence) = sentence(&one, &words) else { return ControlFlow::Continue(()) };
-            if hits == most {
+            let Some((closeness, sentence)) = sentence(&one, &words) else {
+                return ControlFlow::Continue(());
+            };
+            let alike = found.entry(closeness).or_default();
+            if alike.len() == most {
                 more = true;
-                return ControlFlow::Break(());
+                // Older summaries can hold the words no better.
+                return match closeness {
+                    Closeness::Whole => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                };
             }
-            hits += 1;
-            if context.ui.json {
-                context.ui.json(&json!({
+            alike.push(match context.ui.json {
+                true => ShownHit::Json(json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
                     "day": one.day(zone).to_string(), "project": project, "private": one.is_private(),
                     "sentence": sentence, "replaced_by": one.replaced_by(),
-                }));
-            } else {
-                let mark = private_mark(one.is_private());
-                let mut day = format!("  {}{mark}", ui::dim(&one.day_shown(zone)));
-                day.extend(one.warnings().iter().map(|warning| ui::dim(&format!("  {warning}"))));
-                lines.extend(prose.name(&one.name(), &day));
-                lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
-            }
+                })),
+                false => {
+                    let mark = private_mark(one.is_private());
+                    let mut day = format!("  {}{mark}", ui::dim(&one.day_shown(zone)));
+                    day.extend(one.warnings().iter().map(|warning| ui::dim(&format!("  {warning}"))));
+                    let mut lines: Vec<String> = prose.name(&one.name(), &day).into_iter().collect();
+                    lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
+                    ShownHit::Lines(lines)
+                }
+            });
             ControlFlow::Continue(())
         });
         read.map_err(|error| unread(&error))?;
+        let mut all: Vec<ShownHit> =
+            Closeness::ALL.iter().filter_map(|one| found.remove(one)).flatten().collect();
+        more |= all.len() > most;
+        all.truncate(most);
+        let (hits, mut lines) = (all.len(), Vec::new());
+        for one in all {
+            match one {
+                ShownHit::Json(value) => context.ui.json(&value),
+                ShownHit::Lines(shown) => lines.extend(shown),
+            }
+        }
         if let Some(name) = &self.project
             && hits == 0
             && !projects.iter().any(|known| is_same(Some(known.as_str()), name))
@@ -132,13 +154,19 @@ impl SearchArgs {
     }
 }
 
-/// The sentence that shows a hit; a hit in the names shows the beginning.
-fn sentence(one: &Published, words: &[String]) -> Option<String> {
+/// A hit as it is printed.
+enum ShownHit {
+    Json(Value),
+    Lines(Vec<String>),
+}
+
+/// The sentence that shows a hit, and how it holds the words; a hit in the names shows the beginning.
+fn sentence(one: &Published, words: &[String]) -> Option<(Closeness, String)> {
     let text = plain(one.long());
     let (name, title, folder) = (one.name(), one.title(), one.folder());
     Some(match hit(&[&name, &title, &folder], &text, words)? {
-        Hit::Sentence(sentence) => sentence,
-        Hit::Name => plain_line(&without_headings(one.short())),
+        (closeness, Hit::Sentence(sentence)) => (closeness, sentence),
+        (closeness, Hit::Name) => (closeness, plain_line(&without_headings(one.short()))),
     })
 }
 

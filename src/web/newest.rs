@@ -265,8 +265,8 @@ impl Wanted {
         }
         let title = line.title.as_deref().unwrap_or_default();
         match hit(&[line.name(), title], line.long(), &self.words)? {
-            Hit::Sentence(sentence) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
-            Hit::Name => Some(line.row(key, &self.rules, mark, None)),
+            (_, Hit::Sentence(sentence)) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
+            (_, Hit::Name) => Some(line.row(key, &self.rules, mark, None)),
         }
     }
 }
