@@ -122,8 +122,12 @@ pub(crate) fn says_no_more(one: &str, other: &str) -> bool {
     const WORDS_MIN: usize = 3;
     let words = |text: &str| -> Vec<String> {
         let all = spaced(spoken_by(text).1);
-        let is_stop = |word: &str| lexicon().languages.iter().any(|l| l.stop_words.contains(word));
-        let says = |word: &&str| !is_stop(word) || ORDERS_IN_TIME.contains(word);
+        let known = lexicon();
+        let is_stop = |word: &str| known.languages.iter().any(|l| l.stop_words.contains(word));
+        // `We decided that …` says no more than what was decided.
+        let is_lead =
+            |word: &str| known.settled.leads.contains(word) || known.decisions.contains(word);
+        let says = |word: &&str| ORDERS_IN_TIME.contains(word) || !is_stop(word) && !is_lead(word);
         all.split_whitespace().filter(says).map(str::to_owned).collect()
     };
     let (few, more) = (words(one), words(other));
@@ -220,6 +224,24 @@ mod tests {
             ),
         ] {
             assert!(says_no_more(notes, mail), "{notes}");
+        }
+        for (decided, bare) in [
+            (
+                "We decided that the fence is built by Cole.",
+                "The fence is built by Cole for 1,850 pounds.",
+            ),
+            ("It was agreed that the fair moves to 12 June.", "The fair moves to 12 June."),
+            ("Se acordó que la cuota sube a 30 euros.", "La cuota sube a 30 euros desde abril."),
+            (
+                "Es wurde beschlossen, dass die Kasse 20 Euro zahlt.",
+                "Die Kasse zahlt 20 Euro pro Kind.",
+            ),
+            (
+                "Nous avons décidé que la fête commence à 15 h.",
+                "La fête commence à 15 h sur la place.",
+            ),
+        ] {
+            assert!(says_no_more(decided, bare), "{decided}");
         }
         for (one, other) in [
             ("The fair moves to 12 June.", "We decided to move the fair to 13 June."),

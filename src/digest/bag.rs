@@ -174,6 +174,7 @@ impl BagItem {
                 project,
                 tags,
                 tasks: words.tasks,
+                finished: Vec::new(),
                 looked: words.looked,
                 is_doubtful: words.is_doubtful,
                 achievements: words.achievements,
@@ -220,6 +221,8 @@ impl BagState {
             let is_closed = |unit: &Unit, task| open_tasks.closed(library, unit, task).is_some();
             let tasks = tasks.filter(|(unit, task)| is_closed(unit, *task));
             closed.extend(tasks.map(|(_, task)| task_id(task)));
+            let closings = units().flat_map(|unit| open_tasks.closings(unit));
+            closed.extend(closings.map(|closing| task_id(closing.task)));
         }
         let project = |unit: &Unit| match unit.project {
             Some(project) => library.projects.word(project).to_owned(),

@@ -950,6 +950,7 @@ pub(super) fn read_item(
     for task in &mut item.memo.tasks {
         task.closed = open_tasks.closed(library, unit, task.id);
     }
+    item.memo.finish(open_tasks.closings(unit));
     match item.memo.summary_id == summary_id {
         true => Ok(item),
         false => {

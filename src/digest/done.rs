@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::contract::hash::sha256;
 use crate::model::builtin::lexicon::{Done, Form, Habits, Words, lexicon};
-use crate::model::builtin::text::words;
+use crate::model::builtin::text::{finished, words};
 
 /// Letters of a noun that count: endings differ between numbers and cases.
 const STEM_CHARS: usize = 6;
@@ -101,6 +101,17 @@ fn number(word: &str) -> u32 {
 /// The sentence without the name of who says it: `Rosa: I sent it.`
 fn unspoken(sentence: &str) -> &str {
     spoken_by(sentence).1
+}
+
+/// A sentence without its mark for what is done: `[x] Call Ana`, `Done: call Ana`.
+pub(crate) fn without_done(sentence: &str) -> &str {
+    const MARKS: [&str; 6] = ["[x] ", "[X] ", "✅ ", "✔ ", "✓ ", "☑ "];
+    let unboxed = MARKS.iter().find_map(|mark| sentence.strip_prefix(mark));
+    let said = unboxed.unwrap_or(sentence).trim_start();
+    match finished::is_labelled_done(said) {
+        true => said.split_once(':').map_or(said, |(_, rest)| rest.trim_start_matches(['*', ' '])),
+        false => said,
+    }
 }
 
 /// Who says a sentence, where it begins with a name, and what is said.
@@ -276,6 +287,15 @@ fn is_verb(word: &Word<'_>) -> bool {
         || languages().any(|habits| habits.done.family(&word.folded).is_some())
 }
 
+/// Whether a word is a heading before items of a summary: `Responsibilities: …`, `Fixed: …`.
+fn explains_items(word: &str) -> bool {
+    let (weight, posting) = (&lexicon().weight, &lexicon().posting);
+    [&weight.telling, &posting.duties, &posting.profile]
+        .into_iter()
+        .flatten()
+        .any(|one| one == word)
+}
+
 /// Whether a label is a name: one word with a capital that no language has as a word.
 fn names_somebody(label: &str) -> bool {
     let words = words_of(label);
@@ -283,6 +303,8 @@ fn names_somebody(label: &str) -> bool {
     let folded = word.folded.as_str();
     let lexicon = lexicon();
     let is_label = lexicon.ask.labels.contains(folded)
+        || lexicon.ask.finished.contains(folded)
+        || explains_items(folded)
         || lexicon.dates.records.contains(folded)
         || lexicon.ask.headings.iter().any(|heading| heading == folded);
     label.starts_with(char::is_uppercase)

@@ -17,8 +17,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::answers::{answered_by_reply, open_in_talk, says_no_more};
+use super::done::{SaidDone, all_told, closes, without_done};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
+use super::open_tasks::Closing;
 use super::project::scalar;
 use super::said::{
     folded, is_question, name_before, run_told, sentences, without_rules, without_salutation,
@@ -107,6 +109,8 @@ pub struct MemoItem {
     pub project: Option<String>,
     pub tags: Vec<String>,
     pub(crate) tasks: Vec<MemoTask>,
+    /// Its sentences that close tasks of other texts, each with its task.
+    pub(crate) finished: Vec<(u64, String)>,
     /// Whether the flow looked for tasks.
     pub(crate) looked: bool,
     /// Whether nobody should act on it: its sender is unknown, or it reads like a fraud.
@@ -150,6 +154,9 @@ impl MemoItem {
                 None => self.tasks.push(task.clone()),
             }
         }
+        let new = other.finished.iter().filter(|one| !self.finished.contains(one)).cloned();
+        let new: Vec<(u64, String)> = new.collect();
+        self.finished.extend(new);
         let lists = [
             (&mut self.said, &other.said),
             (&mut self.achievements, &other.achievements),
@@ -160,6 +167,25 @@ impl MemoItem {
         for (own, more) in lists {
             let new: Vec<String> = more.iter().filter(|one| !own.contains(one)).cloned().collect();
             own.extend(new);
+        }
+    }
+
+    /// Finds the sentences that close tasks of other texts. Only its own words are shown: those of the other text may
+    /// be taken back without this one.
+    pub(crate) fn finish(&mut self, closings: &[Closing]) {
+        for closing in closings {
+            let says = |sentence: &&String| {
+                let unmarked = without_done(sentence);
+                let names_it = task_key(self.thread, unmarked) == closing.task;
+                let told = all_told(&[sentence.as_str()]).next();
+                let closes_it = |told: &SaidDone| {
+                    told.is_bare() || closing.parts.iter().any(|part| closes(part, told))
+                };
+                names_it || told.as_ref().is_some_and(closes_it)
+            };
+            if let Some(sentence) = self.said.iter().find(says) {
+                self.finished.push((closing.task, shorten(sentence, LINE_CHARS)));
+            }
         }
     }
 
@@ -964,10 +990,19 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     }
     let shown = closed.iter().filter(|task| task.closed != Some(Closed::Doubted));
     let shown: Vec<&NamedTask<'_>> = shown.collect();
-    if !shown.is_empty() {
+    let finished = finished(items);
+    if !shown.is_empty() || !finished.is_empty() {
         line!(memo);
         line!(memo, "## Closed tasks");
         line!(memo);
+        for (told, sentence) in finished {
+            line!(
+                memo,
+                "- [x] {} ({}: it closes a task of another text)",
+                inline(sentence),
+                link_to_source(told)
+            );
+        }
         for task in shown {
             let why = task.closed.map_or("", Closed::told);
             line!(
@@ -983,6 +1018,17 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         let requests = numbered(doubted, "request", "requests");
         line!(memo, "Not listed: {requests} {}.", Closed::Doubted.told());
     }
+}
+
+/// The sentences that close tasks which no summary of the bag names, each once.
+fn finished<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+    let named: BTreeSet<u64> =
+        items.iter().flat_map(|told| &told.tasks).map(|task| task.id).collect();
+    let mut seen = BTreeSet::new();
+    let all = items.iter().flat_map(|told| told.finished.iter().map(move |one| (*told, one)));
+    let all = all.filter(|(_, (task, _))| !named.contains(task));
+    let all = all.map(|(told, (_, sentence))| (told, without_done(sentence)));
+    all.filter(|(told, sentence)| seen.insert((told.about.as_str(), folded(sentence)))).collect()
 }
 
 fn portfolio(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
@@ -1027,6 +1073,7 @@ fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
 mod tests {
     use serde_json::json;
 
+    use super::super::done::asked as parts_of;
     use super::*;
 
     fn told(number: u8, ms: i64, item: Value) -> MemoItem {
@@ -1055,6 +1102,7 @@ mod tests {
             project: Some("Site & {shop}".to_owned()),
             tags: vec!["free:web".to_owned()],
             tasks: words.tasks,
+            finished: Vec::new(),
             looked: words.looked,
             is_doubtful: words.is_doubtful,
             achievements: words.achievements,
@@ -1083,6 +1131,40 @@ mod tests {
             selected: 2,
             zone: chrono_tz::UTC,
         }
+    }
+
+    #[test]
+    fn the_memo_says_what_its_texts_finished_in_their_own_words() {
+        let item = |number, text: &str| {
+            told(
+                number,
+                i64::from(number),
+                json!({"title": "", "source_ids": [format!("evt_{number}")], "meta": {"source_name": format!("Mail {number}")},
+                "outputs": {"summary_text": text}}),
+            )
+        };
+        let asked_for = "Please send the signed copy to Ana.";
+        let closing =
+            |thread| Closing { task: task_key(thread, asked_for), parts: parts_of(asked_for) };
+        let mut mail = item(1, "The hall is cold. The signed copy was sent to Ana.");
+        mail.finish(&[closing(mail.thread)]);
+        let mut list = item(2, "[x] Paint the door. Erledigt: Kasse prüfen. The hut is old.");
+        let ticked = ["Paint the door.", "Kasse prüfen."];
+        let ticked =
+            ticked.map(|task| Closing { task: task_key(list.thread, task), parts: parts_of(task) });
+        list.finish(&ticked);
+        let mut other = item(3, "The copier was sent to Lima.");
+        other.finish(&[closing(other.thread)]);
+        let text = render(&frame(Channel::Digest), &[&mail, &list, &other]);
+        let closed: Vec<&str> = text.lines().filter(|line| line.starts_with("- [x]")).collect();
+        assert_eq!(
+            closed,
+            [
+                "- [x] The signed copy was sent to Ana. (Mail 1: it closes a task of another text)",
+                "- [x] Paint the door. (Mail 2: it closes a task of another text)",
+                "- [x] Kasse prüfen. (Mail 2: it closes a task of another text)",
+            ]
+        );
     }
 
     #[test]

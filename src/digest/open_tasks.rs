@@ -28,6 +28,27 @@ pub(crate) struct OpenTasks {
     moved: HashMap<Seq, Seq>,
     /// Sources that some flow doubts, by what they are known by.
     doubted: HashSet<(u64, Sight)>,
+    /// Tasks of other summaries that a summary closes, by the event of the one that closes.
+    closings: HashMap<Seq, Vec<Closing>>,
+}
+
+/// A task that a summary of another text closes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Closing {
+    pub task: u64,
+    /// The things that it asks for.
+    pub parts: Vec<Asked>,
+}
+
+/// A summary that closes a task of another one.
+struct Closer {
+    by: Seq,
+    /// Who may read the summary with the task.
+    sight: Sight,
+    /// The last event on which this depends, beside that of the summary that closes.
+    since: Seq,
+    /// None where a person said something of the task, which goes first.
+    closing: Option<Closing>,
 }
 
 /// Which summaries may say something of a summary: of a private one all, of another one those that are not
@@ -110,6 +131,7 @@ impl OpenTasks {
         let all = has_private.then(|| Evidence::of(library, &marked, Sight::All));
         let shown = Evidence::of(library, &marked, Sight::NotPrivate);
         let mut open_tasks = OpenTasks::default();
+        let mut closers = Vec::new();
         for one in marked.iter().filter(|one| one.marks.doubted) {
             let origins = library.origins_of(one.unit).iter();
             let sights = [Sight::All, Sight::NotPrivate];
@@ -124,6 +146,12 @@ impl OpenTasks {
             for task in &one.marks.tasks {
                 let found = evidence.fate(one, task);
                 let word = words.get(&task.id);
+                if let Some((Closed::Said | Closed::Replaced, by)) = found {
+                    let closing = Closing { task: task.id, parts: task.parts.clone() };
+                    let since = one.unit.seq.max(word.map_or(Seq::default(), |word| word.seq));
+                    let is_shown = word.is_none();
+                    closers.push(Closer { by, sight, since, closing: is_shown.then_some(closing) });
+                }
                 let found = match word {
                     Some(word) if word.done => Some((Closed::ByPerson, word.seq)),
                     Some(_) => None,
@@ -140,6 +168,7 @@ impl OpenTasks {
                 }
             }
         }
+        open_tasks.note_closings(library, closers);
         for one in marked.iter().filter(|one| !one.marks.tasks.is_empty()) {
             let sight = Sight::of(library, one.unit);
             let tasks = one.marks.tasks.iter().enumerate();
@@ -147,6 +176,33 @@ impl OpenTasks {
             open_tasks.open.insert(one.unit.seq, open.fold(0, |mask, (at, _)| mask | 1 << at));
         }
         open_tasks
+    }
+
+    /// Notes which summaries close tasks of others. One that others may read says nothing of a private one.
+    fn note_closings(&mut self, library: &Library, closers: Vec<Closer>) {
+        let wanted: HashSet<Seq> = closers.iter().map(|one| one.by).collect();
+        let units = library.units().iter().filter(|unit| wanted.contains(&unit.seq));
+        let sights: HashMap<Seq, Sight> =
+            units.map(|unit| (unit.seq, Sight::of(library, unit))).collect();
+        for one in closers {
+            let may_say =
+                one.sight == Sight::NotPrivate || sights.get(&one.by) == Some(&Sight::All);
+            if !may_say {
+                continue;
+            }
+            let moved = self.moved.entry(one.by).or_default();
+            *moved = (*moved).max(one.since);
+            let known = self.closings.entry(one.by).or_default();
+            let is_new = |closing: &Closing| !known.iter().any(|other| other.task == closing.task);
+            if let Some(closing) = one.closing.filter(is_new) {
+                known.push(closing);
+            }
+        }
+    }
+
+    /// The tasks of other summaries that a summary closes.
+    pub(crate) fn closings(&self, unit: &Unit) -> &[Closing] {
+        self.closings.get(&unit.seq).map_or(&[], Vec::as_slice)
     }
 
     /// Which tasks of a summary are open, one bit each.
@@ -392,6 +448,27 @@ mod tests {
         let unit = library.units().iter().find(|unit| unit.seq == Seq(1)).unwrap();
         let tasks = &library.task_marks(unit).unwrap().tasks;
         tasks.iter().map(|task| open.closed(&library, unit, task.id)).collect()
+    }
+
+    /// The tasks that the item of an event closes.
+    fn closes(items: &[Value], seq: u64) -> usize {
+        let items: Vec<(u64, Value)> = (1..).zip(items.iter().cloned()).collect();
+        let library = library(&items);
+        let open = OpenTasks::of(&library, &BTreeMap::new());
+        let unit = library.units().iter().find(|unit| unit.seq == Seq(seq)).unwrap();
+        open.closings(unit).len()
+    }
+
+    #[test]
+    fn the_text_that_closes_a_task_knows_it_and_nothing_of_a_private_one() {
+        let ask = asks(5, "evt_1", "Please send the signed copy to Ana before 1 April.");
+        let done = tells(9, "evt_2", "The signed copy was sent to Ana.");
+        assert_eq!(closes(&[ask.clone(), done.clone()], 2), 1);
+        assert_eq!(closes(&[ask.clone(), done.clone()], 1), 0);
+        assert_eq!(closes(&[ask.clone(), tells(9, "evt_2", "Ana came late.")], 2), 0);
+        let mut private = ask;
+        private["meta"]["publish"] = false.into();
+        assert_eq!(closes(&[private, done], 2), 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::extract::tokens;
 use super::lexicon::lexicon;
 use super::text::hash::Fast;
 use super::text::words::{Token, fold};
-use super::text::{Kind, Role, Text};
+use super::text::{Kind, Role, Text, tables};
 
 /// Longest phrase, in words.
 const WORDS_MAX: usize = 3;
@@ -90,7 +90,7 @@ fn is_subject(text: &Text<'_>, sentence: usize) -> bool {
     lexicon().mail.subject_labels.contains(&label)
 }
 
-/// Byte ranges of the addresses in a sentence.
+/// Byte ranges of the addresses in a sentence, and of the names of columns in a row.
 pub(crate) fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)> {
     let said = text.sentence(sentence);
     let mut found = Vec::new();
@@ -100,7 +100,8 @@ pub(crate) fn addresses(text: &Text<'_>, sentence: usize) -> Vec<(usize, usize)>
     if said.contains('@') {
         found.extend(tokens::emails(text, sentence));
     }
-    found.into_iter().map(|mention| (mention.start, mention.end)).collect()
+    let names = tables::names_in(text, sentence).into_iter().map(|name| (name.start, name.end));
+    found.into_iter().map(|mention| (mention.start, mention.end)).chain(names).collect()
 }
 
 /// Whether all letters are capitals, so that a capital marks no name.
@@ -324,6 +325,31 @@ fn choose(phrases: Vec<Phrase>, most: usize) -> Vec<Phrase> {
 mod tests {
     use super::super::text::Part;
     use super::*;
+
+    #[test]
+    fn the_names_of_columns_are_no_phrases() {
+        let rows = [
+            "item: apple tree; colour: red; delivery: in April.",
+            "item: pear tree; colour: green; delivery: in May.",
+            "item: cherry tree; colour: black; delivery: in June.",
+        ];
+        for parts in [&rows[..], &rows[..1]] {
+            let parts = parts.iter().map(|text| Part { id: "a", text }).collect();
+            let text = Text::new(parts);
+            let all: Vec<usize> = (0..text.sentences.len()).collect();
+            let found = key_phrases(&text, &all, 8);
+            let said = |phrase: &Phrase| {
+                text.parts[text.sentences[phrase.sentence].part].text[phrase.start..phrase.end]
+                    .to_owned()
+            };
+            let found: Vec<String> = found.iter().map(said).collect();
+            assert!(found.iter().any(|one| one.contains("tree")), "{found:?}");
+            let is_name = |one: &String| {
+                one.contains("colour") || one.contains("delivery") || one.contains("item")
+            };
+            assert!(!found.iter().any(is_name), "{found:?}");
+        }
+    }
 
     #[test]
     fn amounts_marks_and_zones_name_nothing_and_words_are_whole() {

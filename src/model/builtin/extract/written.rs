@@ -325,7 +325,7 @@ pub(crate) fn announces_event(text: &str) -> bool {
 }
 
 /// Whether a title names a text that is of one day: minutes, a report, notes.
-fn names_record(title: &str) -> bool {
+pub(crate) fn names_record(title: &str) -> bool {
     let mut words = title.split(|c: char| !c.is_alphanumeric());
     words.any(|word| lexicon().dates.records.contains(fold(word).as_str()))
 }

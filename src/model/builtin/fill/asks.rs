@@ -8,18 +8,12 @@ use std::collections::BTreeSet;
 
 use super::super::lexicon::lexicon;
 use super::super::text::words::Token;
-use super::super::text::{Kind, Role, lines};
+use super::super::text::{Kind, Role};
+use super::posting::Postings;
 use super::scene::{Focus, Scene};
 use super::signals::signals;
 
 impl Scene<'_, '_> {
-    /// Whether the item a sentence stands in has a box, and whether that is ticked.
-    pub(crate) fn box_of(&self, at: usize) -> Option<bool> {
-        let block = self.text.block_of(at);
-        let source = self.text.parts[block.part].text;
-        (block.kind == Kind::Item).then(|| lines::box_before(&source[..block.text.start])).flatten()
-    }
-
     /// The sentences that ask for something, found on first use.
     pub(crate) fn asks(&self) -> &[usize] {
         self.asked(|| find(self))
@@ -52,13 +46,14 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
     if signals.scam || signals.bulk {
         return Vec::new();
     }
-    let under = task_places(scene);
+    let (under, postings) = (task_places(scene), Postings::of(scene));
     let is_marked = |&at: &usize| {
         let (block, tokens) = (scene.text.block_of(at), scene.text.tokens_of(at));
-        if tokens.len() < 2 || scene.text.sentence(at).trim_end().ends_with('?') {
+        let asks_back = scene.text.sentence(at).trim_end().ends_with('?');
+        if tokens.len() < 2 || asks_back || postings.describes(scene, at) {
             return false;
         }
-        match scene.box_of(at) {
+        match scene.text.mark_of(at) {
             Some(ticked) => !ticked && is_first_of_block(scene, at),
             None if !under.contains(&place(scene, at)) => false,
             None if block.kind == Kind::Item => is_first_of_block(scene, at),
@@ -87,7 +82,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         .filter(|when| when.date.is_some())
         .map(|when| when.mention.sentence)
         .collect();
-    let notice = signals(scene).notice;
+    let (notice, postings) = (signals(scene).notice, Postings::of(scene));
     let asks = |&at: &usize| {
         let block = scene.text.block_of(at);
         let prose = matches!(block.kind, Kind::Paragraph | Kind::Item | Kind::Table);
@@ -95,20 +90,22 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
             return false;
         }
         let tokens = scene.text.tokens_of(at);
-        if tokens.len() < 2 {
+        if tokens.len() < 2 || postings.describes(scene, at) {
             return false;
         }
         let item = block.kind == Kind::Item;
         // An open box is something to do, a ticked one is done.
-        if let Some(ticked) = scene.box_of(at) {
+        if let Some(ticked) = scene.text.mark_of(at) {
             return !ticked;
         }
         let first = opening(scene, at, tokens);
+        // `You must have a licence` in an advertisement says who is sought.
+        let obliged = obliged.contains(&at) && !postings.holds(scene, at);
         // A machine's report orders nothing by the way: `Change your settings.`
         let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
             || (!by_the_way && orders(scene, at, tokens, first, item))
-            || (obliged.contains(&at) && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
+            || (obliged && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
             || (item && (under.contains(&place(scene, at)) || first.assigned))
     };
     (0..scene.text.sentences.len()).filter(asks).collect()
@@ -235,6 +232,60 @@ mod tests {
     use super::super::super::text::{Part, Text};
     use super::super::hints::Hints;
     use super::*;
+
+    fn found(text: &str, find: impl Fn(&Scene<'_, '_>) -> Vec<usize>) -> Vec<String> {
+        let (read, hints, inputs) =
+            (Text::new(vec![Part { id: "a", text }]), Hints::default(), Map::new());
+        let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+        find(&scene).into_iter().map(|at| read.sentence(at).to_owned()).collect()
+    }
+
+    #[test]
+    fn what_a_job_asks_of_its_holder_is_no_task_of_the_reader() {
+        for (posting, requests) in [
+            (
+                "Shift Lead, York\n\nWe are looking for a shift lead from 1 May.\n\nYour tasks\n- Plan the dough for the next day\n\
+                 - Check the ovens\n\nWhat you bring\n- You must have a food certificate\n\nSend your CV to a@b.example by 10 April.\n",
+                &["Send your CV to a@b.example by 10 April."][..],
+            ),
+            (
+                "Sachbearbeiter (m/w/d)\n\nWir suchen eine Verstärkung in Teilzeit.\n\nIhre Aufgaben:\n- Prüfen Sie Rechnungen\n\
+                 - Bereiten Sie den Abschluss vor\n\nIhr Profil:\n- Sie müssen DATEV können\n",
+                &[],
+            ),
+            (
+                "Encargada de vivero\n\nBuscamos una persona para el vivero.\n\nTus funciones\n- Planificar la siembra\n- Enviar informes\n\n\
+                 Requisitos\n- Título de técnico\n",
+                &[],
+            ),
+            (
+                "Chargé de communication\n\nL'association recrute en CDI.\n\nVos missions\n- Rédiger la lettre\n- Envoyer les communiqués\n\n\
+                 Votre profil\n- Anglais courant\n",
+                &[],
+            ),
+        ] {
+            assert_eq!(found(posting, |scene| scene.asks().to_vec()), requests, "{posting}");
+            assert!(found(posting, |scene| scene.marked_tasks()).is_empty(), "{posting}");
+        }
+        let mail = "Hi Ana,\n\nYour tasks\n- Check the ovens\n- Order the flour by 10 April\n\nThanks,\nBen\n";
+        assert_eq!(found(mail, |scene| scene.marked_tasks()).len(), 2);
+        let plan =
+            "# New server\n\nAna is looking for a provider.\n\n## Tasks\n- Ana: ask for quotes\n";
+        assert_eq!(found(plan, |scene| scene.marked_tasks()).len(), 1);
+    }
+
+    #[test]
+    fn what_is_marked_as_done_is_no_task() {
+        for text in [
+            "Done: order the compost\nDone: call Ana by Friday\n",
+            "## Erledigt\n\n- Bitte die Kasse prüfen\n",
+            "Hecho: enviar el acta\n~~Por favor, pagar la luz~~\n",
+            "Fait : envoyer le dossier\n[x] Appelez la mairie\n✅ Send the map\n",
+        ] {
+            assert!(found(text, |scene| scene.asks().to_vec()).is_empty(), "{text}");
+            assert!(found(text, |scene| scene.marked_tasks()).is_empty(), "{text}");
+        }
+    }
 
     #[test]
     fn what_stands_under_a_heading_for_tasks_is_one_whatever_its_verb() {

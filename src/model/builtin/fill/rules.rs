@@ -25,7 +25,7 @@ use super::scene::{Focus, Scene, plain};
 use super::texts::{self, capitalize, tag, text_of};
 use super::{
     alike, checks, conversation, due, elements, event, head, latex, mail, objects, people, ranking,
-    subject,
+    speakers, subject,
 };
 use crate::markup::html;
 
@@ -58,7 +58,7 @@ impl Scene<'_, '_> {
                 true => Filled::Nothing,
                 false => self.eval(of, focus),
             },
-            Rule::Conversation { of } => match conversation::is_between_people(self) {
+            Rule::Conversation { of } => match speakers::is_between_people(self.text) {
                 true => self.eval(of, focus),
                 false => Filled::Nothing,
             },
@@ -87,7 +87,7 @@ impl Scene<'_, '_> {
                 focus.item().map_or(Filled::Nothing, |at| alike::number(self, at, names))
             }
             Rule::Sentences { over, most, bytes, who, named } => {
-                let named = *named && conversation::is_between_people(self);
+                let named = *named && speakers::is_between_people(self.text);
                 let few = || conversation::few_said(self, &focus.sentences);
                 let few = (named && over.best && over.purpose.is_none()).then(few).flatten();
                 let found = few.unwrap_or_else(|| self.select(over, focus, *who));

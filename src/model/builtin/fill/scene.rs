@@ -9,15 +9,18 @@ use super::super::extract::Mention;
 use super::super::extract::cues::{Index, decided, with_purpose};
 use super::super::extract::dates::{self, DateTimeMention};
 use super::super::lexicon::Purpose;
+use super::super::rank::antecedents::{Leaning, leaning};
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::Role;
+use super::super::text::finished::is_struck;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
 use super::headlines::{self, ListEntry};
 use super::hints::Hints;
 use super::members::members;
 use super::rule::{Marked, Over, Speaker};
+use super::speakers;
 use crate::markup::html;
 
 /// Most items of a text or an input.
@@ -360,8 +363,9 @@ impl<'t, 'a> Scene<'t, 'a> {
             Purpose::Result => true,
             _ => return,
         };
-        found.retain(|&at| self.box_of(at).is_none_or(|ticked| ticked == wanted));
-        found.extend((0..self.text.sentences.len()).filter(|&at| self.box_of(at) == Some(wanted)));
+        let marked = |at: usize| self.text.mark_of(at);
+        found.retain(|&at| marked(at).is_none_or(|ticked| ticked == wanted));
+        found.extend((0..self.text.sentences.len()).filter(|&at| marked(at) == Some(wanted)));
         found.sort_unstable();
         found.dedup();
     }
@@ -404,7 +408,10 @@ impl<'t, 'a> Scene<'t, 'a> {
         }
         let scores = self.scores_for(budget.sentences);
         let picked = pick(self.text, &self.matrix, scores, &self.prose(focus), budget);
-        let quoted = compose(self.text, &picked, budget);
+        let quoted = match speakers::is_between_people(self.text) {
+            true => speakers::told(self.text, &picked, budget),
+            false => compose(self.text, &picked, budget),
+        };
         if quoted.text.chars().any(char::is_alphanumeric) {
             return quoted;
         }
@@ -428,13 +435,17 @@ impl<'t, 'a> Scene<'t, 'a> {
     fn each_says(&self, focus: &Focus, budget: Budget) -> Quoted {
         let mut parts: Vec<(usize, usize)> = Vec::new();
         let prose = self.prose(focus);
+        let allowed = |at: usize| prose.binary_search(&at).is_ok();
+        let is_leaning = |at: usize| leaning(self.text, at, allowed, |_| false) != Leaning::Free;
         for group in
             prose.chunk_by(|&a, &b| self.text.sentences[a].part == self.text.sentences[b].part)
         {
-            let best = group
-                .iter()
-                .copied()
-                .max_by(|&a, &b| self.scores[a].total_cmp(&self.scores[b]).then(b.cmp(&a)));
+            let best = group.iter().copied().max_by(|&a, &b| {
+                // Alone, a sentence that leans on another says little.
+                let alone = |at| !is_leaning(at);
+                let worth = self.scores[a].total_cmp(&self.scores[b]).then(b.cmp(&a));
+                alone(a).cmp(&alone(b)).then(worth)
+            });
             parts.extend(best.map(|best| (self.text.sentences[group[0]].part, best)));
         }
         // Of very many texts those that say most.
@@ -469,7 +480,9 @@ impl<'t, 'a> Scene<'t, 'a> {
 
     /// Whether a sentence is running text that says more than politeness.
     fn tells(&self, at: usize) -> bool {
-        quality::is_prose(self.text.block_of(at).kind) && !quality::is_pleasantry(self.text, at)
+        quality::is_prose(self.text.block_of(at).kind)
+            && !quality::is_pleasantry(self.text, at)
+            && !is_struck(self.text.sentence(at))
     }
 
     /// The sentences of running text; where there is little, those of quotes and tables too; all but code where there

@@ -326,12 +326,14 @@ lists!(Lists {
     denials: Words,
     decisions: Words,
     attendance: Words,
+    head_labels: Words,
     settled: Settled,
     answer: Answer,
     roles: Roles,
     mail: Mail,
     fraud: Fraud,
     ask: Ask,
+    posting: Posting,
     weight: Weight,
     purposes: BTreeMap<Purpose, Vec<String>>,
     unlike: BTreeMap<Purpose, Vec<String>>,
@@ -342,6 +344,10 @@ lists!(Lists {
     dates: Dates,
     chat: Chat,
 });
+lists!(
+    #[serde(deny_unknown_fields)]
+    Posting { duties: Vec<String>, profile: Vec<String>, offers: Vec<String>, hires: Vec<String> }
+);
 lists!(#[serde(deny_unknown_fields)] Answer {
     yes_no: Words,
     asks_thing: Words,
@@ -352,7 +358,7 @@ lists!(#[serde(deny_unknown_fields)] Answer {
 });
 lists!(
     #[serde(deny_unknown_fields)]
-    Settled { says: Vec<String>, denied: Words, beside: Words }
+    Settled { says: Vec<String>, denied: Words, beside: Words, leads: Words }
 );
 lists!(
     #[serde(deny_unknown_fields)]
@@ -424,6 +430,7 @@ lists!(#[serde(deny_unknown_fields)] Ask {
     obligations: Vec<String>,
     not_asked: Vec<String>,
     headings: Vec<String>,
+    finished: Words,
     labels: Words,
     imperatives: Words,
     openers: Words,
@@ -437,6 +444,11 @@ lists!(
         announce: Phrases,
         disclaim: Phrases,
         lean: Words,
+        pronouns: Words,
+        demonstratives: Words,
+        impersonal: Phrases,
+        telling: Vec<String>,
+        joining: Words,
         courtesy: Phrases,
         pleasantries: Phrases
     }

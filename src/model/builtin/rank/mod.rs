@@ -7,6 +7,7 @@
 //! `f64` are used, in a fixed order, so the scores have the same bits on every machine; ties go to the
 //! earlier sentence.
 
+pub(crate) mod antecedents;
 pub mod quality;
 pub mod select;
 

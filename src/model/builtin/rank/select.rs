@@ -4,12 +4,15 @@
 //! highest and that still fits. The picked ones are put back into reading order. The first always
 //! fits: it is cut at a word if the budget is smaller than it.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::text::blocks::Kind;
+use super::super::text::hash::Fast;
 use super::super::text::tables::{self, Record, Row};
 use super::super::text::{Text, lines};
 use super::Matrix;
+use super::antecedents::{Leaning, leaning};
 use crate::markup::prefix;
 
 /// Weight of likeness to what is already picked.
@@ -19,6 +22,8 @@ const CANDIDATES_PER_PICK: usize = 12;
 /// Likeness above which a sentence is a repetition and never picked.
 const REPETITION: f64 = 0.72;
 
+/// Longest heading before an item that stands under it.
+const HEADING_BYTES_MAX: usize = 60;
 /// What stands between the name of a column and a cell, and behind the name of a speaker.
 const COLON: &str = ": ";
 
@@ -41,8 +46,9 @@ pub fn pick(
     order.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
     order.truncate(budget.sentences.saturating_mul(CANDIDATES_PER_PICK).max(40));
     let mut likeness = vec![0.0_f64; order.len()];
-    let mut picked = Vec::new();
+    let mut picked: Vec<usize> = Vec::new();
     let mut bytes = 0;
+    let is_allowed: HashSet<usize, Fast> = allowed.iter().copied().collect();
     while picked.len() < budget.sentences {
         let room = budget.bytes.saturating_sub(bytes);
         let fits = |at: &usize| picked.is_empty() || length(text, order[*at]) < room;
@@ -53,15 +59,34 @@ pub fn pick(
             .max_by(|&a, &b| worth(a).total_cmp(&worth(b)).then(order[b].cmp(&order[a])));
         let Some(best) = best else { break };
         let sentence = order[best];
-        bytes += length(text, sentence) + 1;
-        picked.push(sentence);
-        for (at, &other) in order.iter().enumerate() {
-            likeness[at] = if other == sentence {
-                1.0
-            } else {
-                likeness[at].max(matrix.cosine(sentence, other))
-            };
+        // A sentence that leans on others is shown with them, or not at all.
+        let is_shown = |at: usize| picked.contains(&at);
+        let missing = match leaning(text, sentence, |at| is_allowed.contains(&at), is_shown) {
+            Leaning::Free => Some(Vec::new()),
+            Leaning::On(before) => {
+                let needed: usize = before.iter().map(|at| length(text, *at) + 1).sum();
+                let fits = picked.len() + before.len() < budget.sentences
+                    && needed + length(text, sentence) < room;
+                fits.then_some(before)
+            }
+            Leaning::Deep => None,
+        };
+        let Some(missing) = missing else {
+            likeness[best] = 1.0;
+            continue;
+        };
+        for one in missing.into_iter().chain([sentence]) {
+            bytes += length(text, one) + 1;
+            picked.push(one);
+            for (at, &other) in order.iter().enumerate() {
+                likeness[at] =
+                    if other == one { 1.0 } else { likeness[at].max(matrix.cosine(one, other)) };
+            }
         }
+    }
+    // Where every sentence leans on more than there is room for, the best one stands alone.
+    if picked.is_empty() && budget.sentences > 0 {
+        picked.extend(order.first());
     }
     picked.sort_unstable();
     picked
@@ -69,7 +94,11 @@ pub fn pick(
 
 fn length(text: &Text<'_>, sentence: usize) -> usize {
     let speaker = text.assistant_of(sentence).map_or(0, |name| name.len() + COLON.len());
-    text.sentences[sentence].end - text.sentences[sentence].start + speaker
+    let heading = text.heading_of_done(sentence).or_else(|| text.heading_that_tells(sentence));
+    let heading = heading.map_or(0, |heading| {
+        (text.sentences[heading].end - text.sentences[heading].start).min(HEADING_BYTES_MAX)
+    });
+    text.sentences[sentence].end - text.sentences[sentence].start + speaker + heading
 }
 
 /// A text built from pieces of sources: which bytes of it come from where.
@@ -185,16 +214,22 @@ impl Quoted {
         // What is done must not read as something to do.
         let before = &text.parts[sentence.part].text[..sentence.start];
         let start = match lines::box_before(before) {
-            Some(true) => {
-                let marked = before.trim_end();
-                let mark = if marked.ends_with(']') {
-                    3
-                } else {
-                    marked.chars().next_back().map_or(0, char::len_utf8)
+            Some(true) => lines::box_start(before),
+            Some(false) => sentence.start,
+            None => {
+                let telling = || {
+                    text.heading_that_tells(index)
+                        .filter(|heading| !self.stands_below(text, *heading))
                 };
-                marked.len() - mark
+                if let Some(heading) = text.heading_of_done(index).or_else(telling) {
+                    let heading = &text.sentences[heading];
+                    let words = &text.parts[heading.part].text[heading.start..heading.end];
+                    let end = heading.start + words.trim_end_matches([':', ' ', '*']).len();
+                    self.push_range(text, heading.part, heading.start, end, HEADING_BYTES_MAX);
+                    self.text.push_str(COLON);
+                }
+                sentence.start
             }
-            _ => sentence.start,
         };
         let begin = self.text.len();
         self.push_range(text, sentence.part, start, sentence.end, bytes);
@@ -205,6 +240,20 @@ impl Quoted {
         if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
             self.text.push('.');
         }
+    }
+
+    /// Whether the last thing shown stands in the section of a heading that is shown, too.
+    fn stands_below(&self, text: &Text<'_>, heading: usize) -> bool {
+        let (place, block) = (&text.sentences[heading], text.block_of(heading));
+        let is_heading =
+            |piece: &QuotedRange| piece.part == place.part && piece.start == place.start;
+        let in_section = |piece: &QuotedRange| {
+            let mut blocks = text.blocks.iter().filter(|one| one.part == piece.part);
+            let own = blocks.find(|one| one.text.contains(&piece.start));
+            own.is_some_and(|one| one.part == block.part && one.section == block.section)
+        };
+        let shown = self.pieces.iter().rposition(is_heading);
+        shown.is_some_and(|at| self.pieces[at..].iter().all(in_section))
     }
 
     /// Writes a word with a capital: `Hi Tom, the shears are here` is read without its greeting. Names such as
@@ -223,6 +272,7 @@ impl Quoted {
     fn push_record(&mut self, text: &Text<'_>, index: usize, record: &Record, bytes: usize) {
         let (part, begin) = (text.sentences[index].part, self.text.len());
         self.push_range(text, part, record.title.start, record.title.end, bytes);
+        self.capitalize(begin);
         let mut opened = false;
         for (name, value) in &record.members {
             let room = bytes.saturating_sub(self.text.len() - begin);
@@ -401,6 +451,63 @@ mod tests {
         let picked = pick(&text, &matrix, &scores, &all, Budget { sentences: 3, bytes: 500 });
         assert_eq!(picked.len(), 3);
         assert!(picked.is_sorted() && !(picked.contains(&0) && picked.contains(&1)));
+    }
+
+    #[test]
+    fn a_sentence_that_leans_on_another_is_shown_with_it_or_not_at_all() {
+        let source = "The new copier in the office is broken since Tuesday. It prints black pages only, and the repair costs 310 EUR. \
+                      Until 16 March the school lends us another copier for 20 EUR a day.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let picked = |scores: &[f64], sentences: usize| {
+            let budget = Budget { sentences, bytes: 700 };
+            pick(&text, &Matrix::new(&text), scores, &[0, 1, 2], budget)
+        };
+        assert_eq!(picked(&[0.1, 0.9, 0.5], 2), [0, 1]);
+        assert_eq!(picked(&[0.1, 0.9, 0.5], 1), [2]);
+        assert_eq!(picked(&[0.5, 0.4, 0.9], 2), [0, 2]);
+        let alone = pick(
+            &text,
+            &Matrix::new(&text),
+            &[0.1, 0.9, 0.5],
+            &[1],
+            Budget { sentences: 1, bytes: 40 },
+        );
+        assert_eq!(alone, [1]);
+    }
+
+    #[test]
+    fn items_below_a_heading_for_what_is_done_say_so() {
+        let source =
+            "## Erledigt\n\n- Kasse prüfen\n\n## Offen\n\n- Zelt reservieren\n- [x] Bus mieten\n";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let items = |at: &usize| text.block_of(*at).kind == Kind::Item;
+        let items: Vec<usize> = (0..text.sentences.len()).filter(items).collect();
+        let quoted = compose(&text, &items, Budget { sentences: 9, bytes: 400 });
+        assert_eq!(quoted.text, "Erledigt: Kasse prüfen. Zelt reservieren. [x] Bus mieten.");
+        for piece in &quoted.pieces {
+            assert_eq!(
+                quoted.text[piece.output_start..piece.output_end],
+                source[piece.start..piece.end]
+            );
+        }
+    }
+
+    #[test]
+    fn items_that_a_heading_explains_stand_behind_it_once() {
+        for (source, expected) in [
+            (
+                "# Notes\n\nFixed:\n\n- Crash with old tickets\n- Wrong prices\n\n## New\n\n- A map\n",
+                "Fixed: Crash with old tickets. Wrong prices. A map.",
+            ),
+            ("## Bekannte Probleme\n\n- Die Karte fehlt\n", "Bekannte Probleme: Die Karte fehlt."),
+            ("Tus funciones\n- Controlar el riego\n", "Tus funciones: Controlar el riego."),
+            ("## Tasks\n\n- Call Ana\n", "Call Ana."),
+        ] {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            let is_item = |at: &usize| text.block_of(*at).kind == Kind::Item;
+            let items: Vec<usize> = (0..text.sentences.len()).filter(is_item).collect();
+            assert_eq!(compose(&text, &items, Budget { sentences: 9, bytes: 400 }).text, expected);
+        }
     }
 
     #[test]

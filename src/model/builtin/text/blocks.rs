@@ -23,6 +23,8 @@ const WRAP_BYTES_MIN: usize = 45;
 const WIDTHS: std::ops::RangeInclusive<usize> = 30..=110;
 /// Longer labels are no role words, however they are accented.
 const ROLE_BYTES_MAX: usize = 48;
+/// Lines of a visiting card below a name.
+const CARD_LINES_MAX: usize = 7;
 /// Lines of the head of a letter, and bytes of one.
 const HEAD_LINES_MAX: usize = 12;
 const HEAD_LINE_BYTES_MAX: usize = 70;
@@ -171,6 +173,15 @@ impl Fence {
     }
 }
 
+/// A directive of reStructuredText, and what stands below it.
+#[derive(Debug, Clone, Copy)]
+struct OpenDirective {
+    indent: usize,
+    /// What stands below is no text either.
+    is_silent: bool,
+    in_options: bool,
+}
+
 struct Splitter<'a> {
     part: usize,
     source: &'a str,
@@ -188,6 +199,10 @@ struct Splitter<'a> {
     fence: Option<Fence>,
     /// Inside a query of a database that no fence marks.
     in_query: bool,
+    /// The directive of reStructuredText whose lines stand below.
+    directive: Option<OpenDirective>,
+    /// Whether a line such as `.. a word` is a comment.
+    has_directives: bool,
     in_headers: bool,
     /// Whether lines such as `Date: …` at the beginning are headers of a mail.
     is_mail: bool,
@@ -226,6 +241,8 @@ impl<'a> Splitter<'a> {
             section: 0,
             fence: None,
             in_query: false,
+            directive: None,
+            has_directives: source.lines().any(lines::names_directive),
             in_headers: true,
             is_mail: begins_as_mail(source),
             underline: None,
@@ -241,7 +258,10 @@ impl<'a> Splitter<'a> {
             width: width_of(source),
             head_end: letterhead(source),
             fields: match role {
-                Role::None => written::fields_of_head(source).into_iter().collect(),
+                Role::None => written::fields_of_head(source)
+                    .into_iter()
+                    .chain(head_of_minutes(source))
+                    .collect(),
                 _ => BTreeMap::new(),
             },
         }
@@ -271,6 +291,9 @@ impl<'a> Splitter<'a> {
         if self.in_query || lines::begins_query(trimmed) {
             self.in_query = !trimmed.ends_with(';');
             return self.extend(Kind::Code, text);
+        }
+        if self.directive_line(start, line) {
+            return;
         }
         if let Some(value) = self.fields.get(&start) {
             return self.single(Kind::Header, start + value.start..start + value.end);
@@ -302,10 +325,12 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Signature, text);
         }
         // What stands under the closing words of a letter is no sentence of it.
-        if self.after_closing && (lines::may_sign(trimmed) || lines::is_contact(trimmed)) {
+        if self.after_closing && self.is_signed(trimmed) || self.begins_card(trimmed) {
+            self.after_closing = true;
             return self.single(Kind::Signature, text);
         }
-        self.after_closing = self.role == Role::None && lines::closes_letter(trimmed);
+        self.after_closing = self.role == Role::None
+            && (lines::closes_letter(trimmed) || self.closes_in_own_words(trimmed));
         let greets = self.role == Role::None && self.after_blank && lines::greets(trimmed);
         if self.after_closing || greets || lines::is_frame(line) {
             return self.single(Kind::Signature, text);
@@ -364,6 +389,29 @@ impl<'a> Splitter<'a> {
         self.running(line, text);
     }
 
+    /// Reads a line that begins a directive of reStructuredText, or stands below one and is an option of it or no text:
+    /// `.. note:: Take care.`, `:width: 400px`.
+    fn directive_line(&mut self, start: usize, line: &str) -> bool {
+        let (indent, end) = (lines::indent(line), line.trim_end().len());
+        let below = self.directive.filter(|open| indent > open.indent);
+        let is_option = lines::is_option(line.trim());
+        self.directive =
+            below.map(|open| OpenDirective { in_options: open.in_options && is_option, ..open });
+        if below.is_some_and(|open| open.is_silent || open.in_options && is_option) {
+            self.single(Kind::Signature, start + indent..start + end);
+            return true;
+        }
+        let Some(found) = lines::directive(line, self.has_directives) else { return false };
+        self.close();
+        self.directive =
+            Some(OpenDirective { indent, is_silent: found.is_silent, in_options: true });
+        match found.said {
+            Some(said) => self.extend(Kind::Paragraph, start + said..start + end),
+            None => self.single(Kind::Signature, start + indent..start + end),
+        }
+        true
+    }
+
     fn table_line(&mut self, line: &str, text: Range<usize>) {
         if lines::is_rule(line) {
             self.in_ruled = true;
@@ -379,7 +427,7 @@ impl<'a> Splitter<'a> {
         if self.in_quote || self.in_signature || line.starts_with('>') || is_item_of_bars(line) {
             return false;
         }
-        if self.after_closing && !line.starts_with('|') && lines::may_sign(line) {
+        if self.after_closing && !line.starts_with('|') && self.is_signed(line) {
             return false;
         }
         let has_rule = self.in_ruled || self.next.is_some_and(lines::is_rule);
@@ -495,6 +543,46 @@ impl<'a> Splitter<'a> {
             && blocks.next().is_some_and(|first| {
                 first.kind == Kind::Signature && lines::greets(&self.source[first.text.clone()])
             })
+    }
+
+    /// Whether a line below the closing of a letter belongs to the name there: an office, a company, a telephone.
+    fn is_signed(&self, line: &str) -> bool {
+        let heads_list = self.next.is_some_and(|next| lines::list_item(next).is_some());
+        !heads_list && (lines::may_sign(line) || lines::is_contact(line) || lines::is_on_card(line))
+    }
+
+    /// Whether a text ends in a visiting card without a closing before it: a name, and lines below it of which one has
+    /// a telephone number or an address.
+    fn begins_card(&self, line: &str) -> bool {
+        let is_apart = self.role == Role::None && self.after_blank;
+        if !is_apart || self.said_bytes < ANSWER_BYTES_MIN || !lines::is_name(line) {
+            return false;
+        }
+        let rest = || self.rest.lines().map(str::trim);
+        let card = || rest().take_while(|line| !line.is_empty());
+        let count = card().take(CARD_LINES_MAX + 1).count();
+        let behind = rest().skip(count).find(|line| !line.is_empty());
+        (1..=CARD_LINES_MAX).contains(&count)
+            && card().all(lines::is_on_card)
+            && card().any(lines::reaches_somebody)
+            && behind.is_none_or(|line| {
+                lines::announces_quote(line)
+                    || lines::announces_forward(line)
+                    || lines::is_frame(line)
+                    || line.starts_with(['>', '-', '_'])
+                    || is_device_signature(line)
+            })
+    }
+
+    /// Whether a line of a letter closes it in words that no list has: `Sunny greetings,` above a name.
+    fn closes_in_own_words(&self, line: &str) -> bool {
+        let has_headers = || self.blocks.first().is_some_and(|one| one.kind == Kind::Header);
+        if !lines::may_close(line) || !(self.is_letter() || has_headers()) {
+            return false;
+        }
+        let mut below = self.rest.lines().map(str::trim).skip_while(|line| line.is_empty());
+        below.next().is_some_and(lines::is_name)
+            && below.next().is_none_or(|line| line.is_empty() || lines::is_on_card(line))
     }
 
     /// Whether an item that is no list is the name of who wrote the text: `— Anna`.
@@ -696,6 +784,59 @@ fn begins_as_mail(source: &str) -> bool {
     is_mail && (has_subject || !written::announces_event(source))
 }
 
+/// The labelled lines in the head of minutes or of a memo, below its title: who was there, whom it is for, who led and
+/// where. Each with its place and its value in the line. None where no line says who was there, and no record or
+/// memo whom it is for: `To:` alone may belong to an invitation.
+fn head_of_minutes(source: &str) -> Vec<(usize, Range<usize>)> {
+    let mut found = Vec::new();
+    let (mut start, mut titles, mut is_record) = (0, 0, false);
+    let (mut has_attendance, mut has_receiver, mut has_subject) = (false, false, false);
+    let mut has_text = false;
+    for line in source.split_inclusive('\n').take(HEAD_LINES_MAX) {
+        let (at, line) = (start, line.trim_end());
+        start += line.len();
+        start += source[start..].find('\n').map_or(0, |end| end + 1);
+        if line.is_empty() {
+            continue;
+        }
+        let labelled = lines::labelled(line)
+            .filter(|one| !one.value.is_empty() && !lines::is_record(line))
+            .filter(|one| heads_minutes(&line[one.label.clone()]));
+        if let Some(one) = labelled {
+            let label = fold(&line[one.label]);
+            has_attendance |= lines::lists_attendance(line);
+            has_receiver |= RECEIVERS.contains(&label.as_str());
+            has_subject |= lexicon().mail.subject_labels.contains(&label);
+            found.push((at, one.value));
+        } else if found.is_empty() && titles < TITLES_MAX && line.len() <= HEAD_LINE_BYTES_MAX {
+            titles += 1;
+            is_record |= written::names_record(line);
+        } else {
+            has_text = true;
+            break;
+        }
+    }
+    let is_memo = titles > 0 && has_receiver && (is_record || has_subject);
+    let is_head = has_text && (has_attendance || is_memo) && !written::announces_event(source);
+    if is_head { found } else { Vec::new() }
+}
+
+/// Lines of a title above the head of minutes.
+const TITLES_MAX: usize = 2;
+/// Labels before those that a text is for, folded.
+const RECEIVERS: [&str; 5] = ["to", "para", "an", "a", "cc"];
+
+/// Whether a label stands in the head of minutes.
+fn heads_minutes(label: &str) -> bool {
+    let (folded, known) = (fold(label), lexicon());
+    let first = folded.split_whitespace().next().unwrap_or_default();
+    lines::is_mail_header(label)
+        || written::is_date_label(label)
+        || known.attendance.contains(first)
+        || known.head_labels.contains(first)
+        || known.dates.time_labels.contains(&folded)
+}
+
 /// The end of the head of a letter, which holds its date: the line before the greeting. A date alone
 /// at the beginning of a text is a head of one line. 0 for a text without a head.
 fn letterhead(source: &str) -> usize {
@@ -770,6 +911,7 @@ pub(crate) fn declares_decision(line: &str) -> bool {
 fn is_no_name(label: &str) -> bool {
     let (label, known) = (fold(label), lexicon());
     known.ask.labels.contains(label.as_str())
+        || known.ask.finished.contains(label.as_str())
         || known.decisions.contains(label.as_str())
         || known.ask.headings.contains(&label)
         || written::is_author_label(&label)
@@ -836,6 +978,92 @@ mod tests {
         let tools = kinds("Tools of Ben\n~~~~~~~~~~~~\n\nThe saw is blunt.");
         let expected = [(Kind::Heading(2), "Tools of Ben"), (Kind::Paragraph, "The saw is blunt.")];
         assert_eq!(tools, expected);
+    }
+
+    /// The paragraphs, items and headings of a text, joined by bars.
+    fn said(source: &str) -> String {
+        let is_said = |kind: &Kind| matches!(kind, Kind::Paragraph | Kind::Item | Kind::Heading(_));
+        let found = kinds(source).into_iter().filter(|(kind, _)| is_said(kind));
+        found.map(|(_, text)| text).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn closings_and_the_lines_of_a_card_below_them_are_no_text() {
+        for (source, expected) in [
+            (
+                "Hi Tom, the release slips to Friday.\nTell the shops.\n\nCheers\nLaura\n\nLaura Finch\nHead of Digital\n\
+                 12 Quay Street, Bristol\nwww.finch.example\n",
+                "the release slips to Friday.|Tell the shops.",
+            ),
+            (
+                "Sehr geehrte Frau Lenz,\ndie Heizung wird gewartet.\nMfG\ni. A. Thomas Reuter\nHausverwaltung Reuter & Sohn\n\
+                 Tel.: 0221 555 9012\nE-Mail: info@reuter.example\n",
+                "die Heizung wird gewartet.",
+            ),
+            (
+                "Buenas, Marta: la sala está ocupada.\nAbrazos,\nTito\nErnesto Baeza\nCoordinador de proyectos\n",
+                "la sala está ocupada.",
+            ),
+            (
+                "Coucou Marie, le train est supprimé.\nBises\nChloé\nTél. 04 55 55 12 80\n",
+                "le train est supprimé.",
+            ),
+            // A closing that no list has, and a card without one.
+            (
+                "Hello all, the yard closes.\n\nV best,\nPetra Nowak\nOffice Manager | Lumen\nT 0161 555 | p@lumen.example\n",
+                "the yard closes.",
+            ),
+            (
+                "The hall is booked for Saturday 14 March, and the caretaker has the key.\n\nDan Okoye\nProgramme Manager\nM: 07700 900123\n",
+                "The hall is booked for Saturday 14 March, and the caretaker has the key.",
+            ),
+            // What is said below a closing stays.
+            (
+                "Hi Ana,\n\nThe pump leaks.\n\nThanks,\nBen\n\nPS: bring the key.\n",
+                "The pump leaks.|PS: bring the key.",
+            ),
+            ("The pump leaks.\n\nThanks\n\nNext steps\n\n- call Ana\n", "The pump leaks.|call Ana"),
+        ] {
+            assert_eq!(said(source), expected, "{source}");
+        }
+        let list = "Here is who can help you with the boiler and the roof of the house.\n\nAna Ruiz\nPlumber\n\
+                    600 123 123\n\nBen Cole\nRoofer\n600 456 456\n";
+        assert!(said(list).contains("Ana Ruiz"), "{}", said(list));
+    }
+
+    #[test]
+    fn the_head_of_minutes_is_no_text_of_theirs() {
+        for (source, expected) in [
+            (
+                "Minutes of the meeting, 2 March 2026\nTo: all members\nPresent: Ruth Amari, Ben Cole\nChair: Ruth\nLocation: Hut 3\n\n\
+                 The rate rises.\n",
+                "The rate rises.",
+            ),
+            (
+                "# Protokoll vom 3. März 2026\n\nAn: alle Eltern\nAnwesend: Frau Lindner\nOrt: Raum 12\n\nDie Fahrt kostet 185 Euro.\n",
+                "Protokoll vom 3. März 2026|Die Fahrt kostet 185 Euro.",
+            ),
+            (
+                "Acta de la junta\nPara: los vecinos\nAsistentes: Rosa, Pedro\nLugar: sede\n\nLa cuota sube.\n",
+                "Acta de la junta|La cuota sube.",
+            ),
+            (
+                "Compte rendu de la réunion\nÀ : tous\nPrésents : Karim, Lucie\nLieu : salle\n\nLa fête a lieu.\n",
+                "Compte rendu de la réunion|La fête a lieu.",
+            ),
+        ] {
+            assert_eq!(said(source), expected, "{source}");
+        }
+        // An invitation says where and when it is.
+        let party = "Summer fete\nTo: everyone\nPlace: the park\n\nBring cake.\n";
+        assert!(said(party).contains("the park"), "{}", said(party));
+    }
+
+    #[test]
+    fn directives_are_no_text_and_their_words_are() {
+        let source = "Upgrade\n=======\n\n.. note::\n\n   It needs firmware 3.2.\n\n.. image:: a.png\n   :alt: The box\n\n\
+                      .. warning:: Switch it off.\n\n.. toctree::\n\n   intro\n   usage\n\n.. a comment\n\nOpen the box.\n";
+        assert_eq!(said(source), "Upgrade|It needs firmware 3.2.|Switch it off.|Open the box.");
     }
 
     #[test]

@@ -84,15 +84,29 @@ const BOXES: [&str; 4] = ["[ ]", "[x]", "[X]", "[-]"];
 /// Whether the words of a list item stand behind a box, and whether the box is ticked.
 pub(crate) fn box_before(before: &str) -> Option<bool> {
     let before = before.trim_end();
-    let line = before.rsplit('\n').next().unwrap_or(before);
+    let line = before.rsplit('\n').next().unwrap_or(before).trim_end_matches(AS_PICTURE);
     match line.chars().next_back()? {
         ']' if line.ends_with("[ ]") || line.ends_with("[-]") => Some(false),
         ']' if line.ends_with("[x]") || line.ends_with("[X]") => Some(true),
         '☐' => Some(false),
-        '☑' | '☒' | '✅' | '✔' => Some(true),
+        '☑' | '☒' | '✅' | '✔' | '✓' => Some(true),
         _ => None,
     }
 }
+
+/// Where the box begins that ends a line.
+pub(crate) fn box_start(before: &str) -> usize {
+    let marked = before.trim_end();
+    let bare = marked.trim_end_matches(AS_PICTURE);
+    let width = match bare.ends_with(']') {
+        true => "[x]".len(),
+        false => bare.chars().next_back().map_or(0, char::len_utf8),
+    };
+    bare.len() - width
+}
+
+/// Behind a sign, it asks for the sign as a picture.
+const AS_PICTURE: char = '\u{fe0f}';
 
 fn bullet(rest: &str) -> Option<usize> {
     let first = rest.chars().next()?;
@@ -114,7 +128,10 @@ fn bullet(rest: &str) -> Option<usize> {
             | '☑'
             | '☒'
             | '✔'
+            | '✓'
     );
+    let width =
+        width + if rest[width..].starts_with(AS_PICTURE) { AS_PICTURE.len_utf8() } else { 0 };
     (is_bullet && rest[width..].starts_with([' ', '\t'])).then_some(width)
 }
 
@@ -244,9 +261,11 @@ pub(crate) fn is_record(line: &str) -> bool {
     first && members.next().is_some_and(|member| member.contains(": "))
 }
 
-/// Whether a label is a mail header's name.
+/// Whether a label is a mail header's name. An accent counts where the list has one: `À :` names who gets a French mail,
+/// and `A:` begins an answer.
 pub(crate) fn is_mail_header(label: &str) -> bool {
-    lexicon().mail.headers.contains(fold(label).as_str())
+    let headers = &lexicon().mail.headers;
+    headers.contains(fold(label).as_str()) || headers.contains(label.trim().to_lowercase().as_str())
 }
 
 /// Whether a line announces quoted mail below it.
@@ -277,8 +296,18 @@ fn fits(pattern: &str, line: &str) -> bool {
     rest.ends_with(last.trim_start())
 }
 
-/// Whether a line is the closing of a letter: `Kind regards,`.
+/// Whether a line is the closing of a letter: `Kind regards,`, `Merci et à bientôt !`
 pub(crate) fn closes_letter(line: &str) -> bool {
+    const BETWEEN: [&str; 8] = [" and ", " y ", " und ", " et ", " & ", ", ", "! ", ". "];
+    is_closing(line)
+        || BETWEEN.iter().any(|sign| {
+            let halves = line.split_once(sign);
+            halves.is_some_and(|(first, rest)| is_closing(first) && closes_letter(rest))
+        })
+}
+
+/// Whether a line is one closing of a letter and no more.
+fn is_closing(line: &str) -> bool {
     if line.len() > CLOSING_BYTES_MAX {
         return false;
     }
@@ -341,6 +370,59 @@ pub(crate) fn begins_query(line: &str) -> bool {
     QUERIES.iter().any(is_query)
 }
 
+/// A line that begins a directive, a target, a footnote or a comment of reStructuredText.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Directive {
+    /// Where its words begin, if it says any: `.. note:: Take care.`
+    pub said: Option<usize>,
+    /// What stands below is no text either.
+    pub is_silent: bool,
+}
+
+/// Directives whose words are text.
+const ADMONITIONS: &str = "note warning tip hint important caution danger attention error";
+/// Directives below which stands no text.
+const SILENT: &str = "image contents toctree include literalinclude index meta raw math code code-block sourcecode \
+                      parsed-literal highlight sectnum graphviz plantuml";
+
+/// The name of the directive that a line begins, with what stands behind it.
+fn named_directive(line: &str) -> Option<(&str, &str)> {
+    let (name, rest) = line.trim_start().strip_prefix(".. ")?.split_once("::")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '+' | ':');
+    let is_apart = rest.is_empty() || rest.starts_with(char::is_whitespace);
+    (!name.is_empty() && name.chars().all(is_name) && is_apart).then_some((name, rest))
+}
+
+/// Whether a line begins a directive of reStructuredText with a name.
+pub(crate) fn names_directive(line: &str) -> bool {
+    named_directive(line).is_some()
+}
+
+/// The directive that a line begins. Other words behind two dots are a comment where the text has directives.
+pub(crate) fn directive(line: &str, has_directives: bool) -> Option<Directive> {
+    if let Some((name, rest)) = named_directive(line) {
+        let words = rest.trim();
+        let is_in = |list: &str| list.split(' ').any(|one| one == name);
+        let is_said = is_in(ADMONITIONS) && !words.is_empty();
+        let said = is_said.then(|| line.len() - rest.trim_start().len());
+        return Some(Directive { said, is_silent: is_in(SILENT) });
+    }
+    let words = line.trim_start().strip_prefix(".. ")?;
+    // `.. _name: address`, `.. [1] A footnote`, `.. |name| image:: file`
+    let is_marked = words.starts_with('_') && words.contains(':')
+        || words.starts_with('[') && words.contains("] ")
+        || words.starts_with('|') && words.contains("| ");
+    (is_marked || has_directives).then_some(Directive { said: None, is_silent: true })
+}
+
+/// Whether a line is an option of a directive: `:width: 400px`.
+pub(crate) fn is_option(line: &str) -> bool {
+    let name = line.strip_prefix(':').and_then(|rest| rest.split_once(':'));
+    name.is_some_and(|(name, value)| {
+        !name.is_empty() && (value.is_empty() || value.starts_with(char::is_whitespace))
+    })
+}
+
 /// Whether a line frames a text and says nothing of it: navigation, a subscription line, a page footer.
 pub(crate) fn is_frame(line: &str) -> bool {
     const FRAME_BYTES_MAX: usize = 160;
@@ -348,7 +430,8 @@ pub(crate) fn is_frame(line: &str) -> bool {
     if text.len() > FRAME_BYTES_MAX {
         return false;
     }
-    if is_navigation(text) || is_page_mark(text) || stands_for_file(text) {
+    if is_navigation(text) || is_page_mark(text) || stands_for_file(text) || opens_admonition(text)
+    {
         return true;
     }
     let said = fold(text.trim_start_matches(['-', '*', '[', '(', '<', '>', '©', ' ']));
@@ -376,6 +459,15 @@ fn is_page_mark(line: &str) -> bool {
     mark.starts_with("[page ") && mark.ends_with(']')
 }
 
+/// `:::note`, `!!! warning "Take care"`: the mark of a box in Markdown, whose words stand below.
+fn opens_admonition(line: &str) -> bool {
+    let is_named = |rest: &str| {
+        rest.is_empty() || rest.trim_start().starts_with(|c: char| c.is_ascii_lowercase())
+    };
+    line.strip_prefix(":::").is_some_and(|rest| is_named(rest.trim_matches(':')))
+        || ["!!! ", "??? "].iter().any(|mark| line.strip_prefix(mark).is_some_and(is_named))
+}
+
 /// `[attachment: plan.txt]`, `[image]`: an import writes such a line where a message has a file, and the words
 /// of the file follow.
 fn stands_for_file(line: &str) -> bool {
@@ -401,6 +493,56 @@ pub(crate) fn is_contact(line: &str) -> bool {
             || digits >= 6
             || line.split_whitespace().count() <= 2)
         && !line.ends_with(['?', '!', ':'])
+}
+
+/// Whether a line is one of a visiting card, as it stands under the closing of a letter: a name, an office, a
+/// company, a telephone. It states nothing, and begins no list and no postscript.
+pub(crate) fn is_on_card(line: &str) -> bool {
+    const BYTES_MAX: usize = 90;
+    const WORDS_MAX: usize = 10;
+    const OPEN_WORDS_MAX: usize = 3;
+    const POSTSCRIPTS: [&str; 7] = ["ps", "p.s.", "pd", "p.d.", "nb", "n.b.", "p. s."];
+    let words = line.split_whitespace().count();
+    let label = || fold(line.split([':', ' ', ',']).next().unwrap_or_default());
+    if line.len() > BYTES_MAX
+        || words > WORDS_MAX
+        || line.starts_with(['>', '#', '|'])
+        || line.ends_with(['?', '!', ';', ':'])
+        || list_item(line).is_some()
+        || POSTSCRIPTS.contains(&label().as_str())
+    {
+        return false;
+    }
+    let stopped = line
+        .strip_suffix('.')
+        .is_some_and(|before| !is_abbreviation(before) && words > OPEN_WORDS_MAX);
+    reaches_somebody(line) || !stopped && !says_something(line)
+}
+
+/// Whether a line has a telephone number or an address of the web or of mail.
+pub(crate) fn reaches_somebody(line: &str) -> bool {
+    const DIGITS_MIN: usize = 7;
+    let is_of_number = |c: char| c.is_ascii_digit() || " +-()/.".contains(c);
+    let numbers = line.split(|c: char| !is_of_number(c));
+    let digits = |number: &str| number.bytes().filter(u8::is_ascii_digit).count();
+    line.contains('@')
+        || line.contains("www.")
+        || line.contains("://")
+        || numbers.map(digits).any(|count| count >= DIGITS_MIN)
+}
+
+/// Whether a line ends in a comma and hardly says more: in a letter, a closing that no list has may stand so above a name.
+pub(crate) fn may_close(line: &str) -> bool {
+    const WORDS_MAX: usize = 4;
+    let said = line.trim_end_matches([',', '!', ' ']);
+    let is_word = |c: char| c.is_alphabetic() || matches!(c, ' ' | '\'' | '’' | '-');
+    let first = fold(said.split(' ').next().unwrap_or_default());
+    said.len() < line.len()
+        && (1..=WORDS_MAX).contains(&said.split_whitespace().count())
+        && said.starts_with(char::is_alphabetic)
+        && said.chars().all(is_word)
+        && !says_something(said)
+        && !lexicon().ask.imperatives.contains(first.as_str())
 }
 
 /// Whether a line lists who was at a meeting or who was not: `Present: Ana, Ben.` How many may come is a fact.
@@ -607,16 +749,34 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
 
 /// The greeting that stands before words on the same line: `Hi Tom, ` of `Hi Tom, the shears are here.`
 pub(crate) fn greeting_before(line: &str) -> Option<usize> {
-    let begins = |end: usize| {
-        let (greeting, rest) = (&line[..end], line[end..].trim_start());
-        // `Hola, Tomás, las llaves …`: the name has a comma of its own.
-        let named = rest.split_once([',', '!']).filter(|(name, _)| is_name(name));
-        let named = named.map_or(0, |(name, _)| line.len() - end - rest.len() + name.len() + 1);
-        (greets(greeting) && named < line.len() - end).then_some(end + named)
+    const SIGNS: [char; 5] = [',', '!', ':', '.', '–'];
+    let ends = |at: usize, sign: char| match sign {
+        '.' => !is_abbreviation(&line[..at]),
+        _ => true,
     };
-    let end = line.find(',').and_then(|comma| begins(comma + 1))?;
-    let words = line[end..].trim_start();
-    (!words.is_empty()).then(|| line.len() - words.len())
+    let dash = || line.find(" - ").map(|at| (at + 1, '-'));
+    let signs = line.char_indices().filter(|(at, c)| SIGNS.contains(c) && ends(*at, *c));
+    let (at, sign) = signs.chain(dash()).min()?;
+    let end = at + sign.len_utf8();
+    // An address or an hour holds such a sign, too.
+    if !line[end..].starts_with(char::is_whitespace) {
+        return None;
+    }
+    let is_dash = matches!(sign, '–' | '-');
+    let greeting = if is_dash { line[..at].trim_end() } else { &line[..end] };
+    if !greets(greeting) {
+        return None;
+    }
+    // `Hola, Tomás, las llaves …`: the name has a sign of its own.
+    let rest = line[end..].trim_start();
+    if is_name(rest.trim_end_matches(SIGNS)) {
+        return None;
+    }
+    let named =
+        rest.split_once(SIGNS).filter(|(name, rest)| is_name(name) && !rest.trim().is_empty());
+    let named = named.filter(|_| sign == ',');
+    let words = named.map_or(rest, |(_, rest)| rest.trim_start());
+    (!words.is_empty() && words.contains(char::is_alphanumeric)).then(|| line.len() - words.len())
 }
 
 /// Whether a line could be a title by its looks: few words, a capital first, no stop, no courtesy.
@@ -830,6 +990,10 @@ mod tests {
             ("¡Hola a todos, la reunión es hoy!", "la reunión es hoy!"),
             ("¡Hola, Lucía! El viaje fue largo.", "El viaje fue largo."),
             ("Liebe Anna, der Dachdecker kommt.", "der Dachdecker kommt."),
+            ("Buenas, Marta: cambiamos el día.", "cambiamos el día."),
+            ("Coucou Marie – le train est supprimé.", "le train est supprimé."),
+            ("Hola Jorge. La entrega se atrasa.", "La entrega se atrasa."),
+            ("Dear Dr. Amari: the results are here.", "the results are here."),
         ] {
             assert_eq!(greeting_before(line).map(|at| &line[at..]), Some(words), "{line}");
         }
@@ -838,6 +1002,101 @@ mod tests {
         {
             assert_eq!(greeting_before(line), None, "{line}");
         }
+    }
+
+    #[test]
+    fn closings_of_letters_are_known_in_every_language() {
+        for line in [
+            "Cheers",
+            "Talk soon",
+            "See you then!",
+            "Thanks and best regards,",
+            "Many thanks, Best wishes",
+            "Un abrazo",
+            "Saludos cordiales,",
+            "Muchas gracias y un abrazo",
+            "Atte.",
+            "LG",
+            "MfG",
+            "Herzlichst",
+            "Bis bald",
+            "Vielen Dank und viele Grüße",
+            "Bien à vous",
+            "Bises",
+            "Merci et à bientôt !",
+            "Bonne journée,",
+        ] {
+            assert!(closes_letter(line), "{line}");
+        }
+        for line in [
+            "Thanks and the budget",
+            "Best of all",
+            "Gracias a Ana por el dato",
+            "Danke an Kai",
+            "Merci à Luc",
+        ] {
+            assert!(!closes_letter(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_visiting_card_states_nothing() {
+        for line in [
+            "Head of Digital, Finch Books Ltd",
+            "12 Quay Street, Bristol",
+            "www.finch.example",
+            "Ferrer y Asociados Ltda.",
+            "i. A. Thomas Reuter",
+            "Tel.: 0221 555 9012",
+            "E-Mail: info@reuter.example",
+            "M: 07700 900123",
+            "Leiterin Finanzen",
+            "Gérante, SCI des Tilleuls",
+            "Working days: Mon-Thu",
+            "Jefa de ventas",
+        ] {
+            assert!(is_on_card(line), "{line}");
+        }
+        for line in [
+            "The pump is broken",
+            "PS: bring the key",
+            "- milk",
+            "# Plan",
+            "Can you come?",
+            "P.D. Trae la llave",
+            "We met in the hall on Monday.",
+            "Next steps:",
+        ] {
+            assert!(!is_on_card(line), "{line}");
+        }
+        assert!(
+            may_close("V best,")
+                && may_close("Sunny greetings!")
+                && may_close("Mit Sonne im Herzen,")
+        );
+        assert!(!may_close("Bring bread,") && !may_close("V best") && !may_close("It is late,"));
+    }
+
+    #[test]
+    fn directives_of_restructuredtext_are_told_from_their_words() {
+        let said = |line: &'static str| {
+            directive(line, false).map(|found| (found.said.map(|at| &line[at..]), found.is_silent))
+        };
+        assert_eq!(said(".. warning:: Take care."), Some((Some("Take care."), false)));
+        assert_eq!(said("   .. note::"), Some((None, false)));
+        assert_eq!(said(".. image:: a.png"), Some((None, true)));
+        assert_eq!(said(".. deprecated:: 4.0"), Some((None, false)));
+        assert_eq!(said(".. _radio: https://a.example"), Some((None, true)));
+        assert_eq!(said(".. [1] See page 12."), Some((None, true)));
+        assert_eq!(said(".. and then we left"), None);
+        assert!(directive(".. a comment", true).is_some() && directive("...", true).is_none());
+        assert!(is_option(":width: 400px") && !is_option(":ref:`plan`") && !is_option("a: b"));
+        assert!(
+            is_frame(":::note")
+                && is_frame("!!! warning")
+                && is_frame(":::")
+                && !is_frame("!!! We won")
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 pub mod blocks;
 pub(crate) mod decisions;
+pub(crate) mod finished;
 pub mod hash;
 pub mod language;
 pub mod lines;

@@ -116,6 +116,8 @@ pub(crate) struct Record {
 
 /// Longest name of a column.
 const NAME_BYTES_MAX: usize = 40;
+/// Words of one, in a row that stands alone.
+const NAME_WORDS_MAX: usize = 2;
 /// A longer value is a text of its own.
 const VALUE_BYTES_MAX: usize = 120;
 /// Columns that rows beside each other share, where a first cell is empty; and those of a row that stands alone.
@@ -228,6 +230,19 @@ pub(crate) fn record(text: &Text<'_>, sentence: usize) -> Option<Record> {
     Some(Record { title, members: told })
 }
 
+/// The names of the columns in a row of a file: they say nothing of the row.
+pub(crate) fn names_in(text: &Text<'_>, sentence: usize) -> Vec<Range<usize>> {
+    let place = &text.sentences[sentence];
+    let source = text.parts[place.part].text;
+    let is_row = |names: &Vec<MemberPlaces>| {
+        let is_own =
+            |(name, _): &MemberPlaces| source[name.clone()].split(' ').count() <= NAME_WORDS_MAX;
+        is_record(&text.parts, place.part) || names.iter().all(is_own)
+    };
+    let names = members(source).filter(is_row).unwrap_or_default();
+    names.into_iter().map(|(name, _)| name).collect()
+}
+
 /// How many rows stand below the names of columns.
 pub(crate) fn rows_below(text: &Text<'_>, sentence: usize) -> usize {
     let index = text.sentences[sentence].block;
@@ -319,6 +334,8 @@ mod tests {
         let rows = ["day: 2026-01-03; item: Pump; price: 240.", "item: Hose; price: 35."];
         assert_eq!(told(&rows), "Pump (day: 2026-01-03; price: 240). Hose (price: 35).");
         assert_eq!(told(&rows[..1]), "Pump (day: 2026-01-03; price: 240).");
+        let low = ["item: pear tree; price: 26.", "item: iPad; price: 300."];
+        assert_eq!(told(&low), "Pear tree (price: 26). iPad (price: 300).");
         let spanish = "Fecha: 2026-01-03; Artículo: Bomba; Precio: 240.";
         assert_eq!(told(&[spanish]), "Bomba (Fecha: 2026-01-03; Precio: 240).");
         let minutes = ["Present: Ana; Absent: Bo; Day: 5 March 2026."];
