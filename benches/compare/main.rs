@@ -135,11 +135,7 @@ fn time_ours(lines: u64) -> Took {
     let finished = bench.finish_all();
     bench.close();
     let _ = std::fs::remove_dir_all(&dir);
-    Took {
-        taking_in: ingested.elapsed,
-        completing: finished.elapsed,
-        completed: finished.lines,
-    }
+    Took { taking_in: ingested.elapsed, completing: finished.elapsed, completed: finished.lines }
 }
 
 fn time(dir: &Path, lines: u64, batch: usize, mut queue: impl Queue) -> Took {

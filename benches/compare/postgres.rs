@@ -31,8 +31,7 @@ WITH come AS (SELECT * FROM unnest($1::text[], $2::bytea[], $3::int4[], $4::byte
     WHERE id IN (SELECT id FROM conflict))
 INSERT INTO queue(request_id, key, state, priority, line) SELECT id, key, 0, priority, line FROM come
   WHERE id NOT IN (SELECT id FROM conflict) ON CONFLICT(key) DO NOTHING";
-const TAKE_BAD: &str =
-    "INSERT INTO bad(reason, raw) SELECT * FROM unnest($1::text[], $2::bytea[])";
+const TAKE_BAD: &str = "INSERT INTO bad(reason, raw) SELECT * FROM unnest($1::text[], $2::bytea[])";
 const REACHED: &str = "UPDATE place SET reached = $1";
 const CLAIM: &str = "
 UPDATE queue SET state = 1 WHERE seq IN (SELECT seq FROM queue WHERE state = 0 ORDER BY priority DESC, seq LIMIT $1
