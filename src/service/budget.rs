@@ -76,11 +76,10 @@ fn settings_before(engine: &Engine) -> Result<Option<Digest>, ReadError> {
     let log = engine.log();
     let (head, _) = log.head();
     for seq in (head.0.saturating_sub(LOOKED_AT) + 1..=head.0).rev() {
-        match log.event(Seq(seq))? {
-            Some(Event::SessionStarted { config, .. } | Event::ConfigReloaded { config }) => {
-                return Ok(Some(config));
-            }
-            _ => {}
+        if let Some(Event::SessionStarted { config, .. } | Event::ConfigReloaded { config }) =
+            log.event(Seq(seq))?
+        {
+            return Ok(Some(config));
         }
     }
     Ok(None)
