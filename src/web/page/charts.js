@@ -119,7 +119,7 @@ async function overview() {
     const oldest = status.oldest_open;
     tiles.replaceChildren();
     add(tiles, [
-      tile("Open", short(r.open), `${count(r.ready)} ready, ${count(r.running)} running`),
+      tile("Open", short(r.open), (r.waits || []).filter((one) => one.for !== "turn").map((one) => `${count(one.requests)} ${words(one.for)}`).join(", ") || `${count(r.ready)} ready, ${count(r.running)} running`),
       tile("Completed", short(by.completed || 0), `of ${count(r.taken)} taken in`),
       tile("Failed or refused", short(Object.entries(by).filter(([name]) => tone(name) === "bad").reduce((sum, [, n]) => sum + n, 0)), `${some(status.quarantined, "line", "lines")} quarantined`),
       tile("Queue", bytes(status.queue.lag_bytes), `behind, ${some(status.queue.lines, "line", "lines")} consumed`),
