@@ -361,7 +361,7 @@ fn waits(home: &Home, id: &str) -> (Value, String) {
     (shown["latest"]["waits"].clone(), home.ok(&["show", id]))
 }
 
-/// Whatever keeps a request, each view of it says what, and when it may go on.
+/// Whatever keeps a request, each view of it says what, and when it may continue.
 #[test]
 fn each_request_that_waits_says_for_what() {
     let server = Server::start(vec![used_up(), good()]);
@@ -434,7 +434,7 @@ fn each_request_that_waits_says_for_what() {
     assert_eq!(waits(&home, "scheduled").0["for"], "not_before");
 }
 
-/// What a lower budget held back goes on with a higher one, after a reload and after a restart, and only then.
+/// What a lower budget held back continues with a higher one, after a reload and after a restart, and only then.
 #[test]
 fn a_higher_budget_frees_what_the_lower_one_held_back() {
     let server = Server::start(vec![used_up(), good(), good()]);
@@ -458,7 +458,7 @@ fn a_higher_budget_frees_what_the_lower_one_held_back() {
     home.configure(&config(&server, "", &raised));
     let reload = || String::from_utf8(home.run(&["reload"]).stderr).unwrap();
     let said = reload();
-    assert!(said.contains("2 requests that the budget held back go on"), "{said}");
+    assert!(said.contains("2 requests that the budget held back continue"), "{said}");
     until("both end", || {
         ["first", "second"].iter().all(|id| home.last_ack(id)["status"] == "completed")
     });

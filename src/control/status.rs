@@ -130,7 +130,7 @@ pub(crate) fn troubles(state: &State) -> Vec<Value> {
 }
 
 /// What open requests wait for, also those that are merely early, with the nearest moment at which one of them
-/// may go on.
+/// may continue.
 fn waits(state: &State, around: &QuestionContext<'_>) -> Vec<Value> {
     let mut kinds: BTreeMap<_, (u64, Option<Timestamp>)> = BTreeMap::new();
     for about in state.open_from(Seq(0)).take(TROUBLES_SCANNED) {

@@ -1,4 +1,4 @@
-//! Why an open request has not ended, and when it may go on.
+//! Why an open request has not ended, and when it may continue.
 //!
 //! Contract: the answer follows from the state and the clock alone; it is no fact of the log. A request that
 //! waits for another one also says what that one waits for. A request whose attempt is under way waits for

@@ -1,6 +1,6 @@
 //! A higher budget frees the requests that a lower one held back.
 //!
-//! Contract. Requests go on when a limit was raised and something is left of the day. A session that begins with
+//! Contract. Requests continue when a limit was raised and something is left of the day. A session that begins with
 //! the settings of the session before it frees nothing: each try would end as the last one did.
 
 use crate::config::Config;
@@ -42,7 +42,7 @@ fn has_room(state: &State, config: &Config, now: Timestamp) -> bool {
         && config.tokens_per_day_max.is_none_or(|most| tokens < most)
 }
 
-/// Other settings are in force. Returns how many requests go on.
+/// Other settings are in force. Returns how many requests continue.
 pub(super) fn after_reload(
     engine: &mut Engine,
     old: &Config,
@@ -55,7 +55,7 @@ pub(super) fn after_reload(
     }
 }
 
-/// A session has begun, and its first event is not in the log yet. Returns how many requests go on.
+/// A session has begun, and its first event is not in the log yet. Returns how many requests continue.
 pub(super) fn after_start(
     engine: &mut Engine,
     config: &Config,
@@ -76,8 +76,8 @@ fn settings_before(engine: &Engine) -> Result<Option<Digest>, ReadError> {
     let log = engine.log();
     let (head, _) = log.head();
     for seq in (head.0.saturating_sub(LOOKED_AT) + 1..=head.0).rev() {
-        if let Some(Event::SessionStarted { config, .. } | Event::ConfigReloaded { config }) =
-            log.event(Seq(seq))?
+        let event = log.event(Seq(seq))?;
+        if let Some(Event::SessionStarted { config, .. } | Event::ConfigReloaded { config }) = event
         {
             return Ok(Some(config));
         }

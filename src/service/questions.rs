@@ -150,10 +150,10 @@ impl ServiceLoop {
                 }
                 Ok(match freed {
                     0 => done("reloaded"),
-                    1 => done("reloaded; 1 request that the budget held back goes on"),
-                    many => {
-                        done(&format!("reloaded; {many} requests that the budget held back go on"))
-                    }
+                    1 => done("reloaded; 1 request that the budget held back continues"),
+                    many => done(&format!(
+                        "reloaded; {many} requests that the budget held back continue"
+                    )),
                 })
             }
         }

@@ -37,7 +37,7 @@ impl Service {
         engine.begin_session(self.session.clone(), now)?;
         let freed = budget::after_start(&mut engine, &self.config, now)?;
         if freed > 0 {
-            tracing::info!(requests = freed, "the budget held requests back; they go on");
+            tracing::info!(requests = freed, "the budget held requests back; they continue");
         }
         let marks = QueueMarks::decode(&engine.log().mark())?;
         let intake = match self.start_intake(&engine, &marks)? {

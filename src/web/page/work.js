@@ -164,7 +164,7 @@ async function ask() {
       const made = shown.latest.acks.map((ack) => ack.summary).filter(Boolean).at(-1);
       const state = shown.latest.state;
       row.lastChild.remove();
-      row.append(made ? h("a", { href: summaryLink(made.summary_id) }, "read it →") : badge(state));
+      row.append(made ? h("a", { href: summaryLink(made.summary_id) }, "read it →") : h("span", null, badge(state), shown.latest.waits && h("span", { class: "sub" }, ` ${shown.latest.waits.message}`)));
       if (made || ["good", "bad"].includes(tone(state))) open.delete(id);
     }
   };
