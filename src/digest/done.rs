@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::contract::hash::sha256;
 use crate::model::builtin::lexicon::{Done, Form, Habits, Words, lexicon};
-use crate::model::builtin::text::{finished, words};
+use crate::model::builtin::text::{lines, words};
 
 /// Letters of a noun that count: endings differ between numbers and cases.
 const STEM_CHARS: usize = 6;
@@ -108,7 +108,7 @@ pub(crate) fn without_done(sentence: &str) -> &str {
     const MARKS: [&str; 6] = ["[x] ", "[X] ", "✅ ", "✔ ", "✓ ", "☑ "];
     let unboxed = MARKS.iter().find_map(|mark| sentence.strip_prefix(mark));
     let said = unboxed.unwrap_or(sentence).trim_start();
-    match finished::is_labelled_done(said) {
+    match lines::is_labelled_done(said) {
         true => said.split_once(':').map_or(said, |(_, rest)| rest.trim_start_matches(['*', ' '])),
         false => said,
     }

@@ -321,7 +321,7 @@ impl<'a> Splitter<'a> {
         if lines::announces_forward(line) {
             // What was forwarded is what the mail is about; it begins with headers of its own.
             (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
-            self.is_mail = true;
+            (self.is_mail, self.said_bytes) = (true, 0);
             return self.single(Kind::Signature, text);
         }
         // What stands under the closing words of a letter is no sentence of it.
@@ -398,6 +398,11 @@ impl<'a> Splitter<'a> {
         self.directive =
             below.map(|open| OpenDirective { in_options: open.in_options && is_option, ..open });
         if below.is_some_and(|open| open.is_silent || open.in_options && is_option) {
+            self.single(Kind::Signature, start + indent..start + end);
+            return true;
+        }
+        // `:param path: The folder.` in the words of a directive.
+        if is_option && indent > 0 && self.has_directives {
             self.single(Kind::Signature, start + indent..start + end);
             return true;
         }
@@ -646,6 +651,9 @@ impl<'a> Splitter<'a> {
         let last_line = before.rsplit('\n').next().unwrap_or(before);
         // Two spaces end a line on purpose, in Markdown and in what `<br>` becomes.
         if self.source[open.text.end..].starts_with("  ") || last_line.trim_end().ends_with(':') {
+            return false;
+        }
+        if lines::is_labelled_done(line) {
             return false;
         }
         let first = line.trim_start();
@@ -1032,6 +1040,15 @@ mod tests {
     }
 
     #[test]
+    fn a_greeting_in_a_mail_that_is_passed_on_is_no_text_and_a_done_line_begins_anew() {
+        let mail = "We answer by Tuesday.\n\n---------- Forwarded message ---------\nFrom: Leo <l@a.example>\nSubject: Stand\n\n\
+                    Hello Kim, your stand is confirmed.\nIt has power.\n";
+        assert_eq!(said(mail), "We answer by Tuesday.|your stand is confirmed.|It has power.");
+        let notes = "la manguera tiene un agujero, hay que cambiarla antes de abril\nhecho: podar el limonero\n";
+        assert!(said(notes).ends_with("|hecho: podar el limonero"), "{}", said(notes));
+    }
+
+    #[test]
     fn the_head_of_minutes_is_no_text_of_theirs() {
         for (source, expected) in [
             (
@@ -1062,8 +1079,11 @@ mod tests {
     #[test]
     fn directives_are_no_text_and_their_words_are() {
         let source = "Upgrade\n=======\n\n.. note::\n\n   It needs firmware 3.2.\n\n.. image:: a.png\n   :alt: The box\n\n\
-                      .. warning:: Switch it off.\n\n.. toctree::\n\n   intro\n   usage\n\n.. a comment\n\nOpen the box.\n";
-        assert_eq!(said(source), "Upgrade|It needs firmware 3.2.|Switch it off.|Open the box.");
+                      .. warning:: Switch it off.\n\n.. toctree::\n\n   intro\n   usage\n\n.. a comment\n\nOpen the box.\n\n.. function:: open(path)\n\n   Opens it.\n\n   :param path: The box.\n";
+        assert_eq!(
+            said(source),
+            "Upgrade|It needs firmware 3.2.|Switch it off.|Open the box.|Opens it."
+        );
     }
 
     #[test]

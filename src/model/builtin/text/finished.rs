@@ -46,7 +46,14 @@ impl Text<'_> {
     /// The heading of the section in which an item stands.
     fn heading_above(&self, sentence: usize) -> Option<usize> {
         let (at, block) = (self.sentences[sentence].block, self.block_of(sentence));
-        if block.kind != Kind::Item || block.section == 0 {
+        // A paragraph may go on where its heading ends: `What you will do: mow the lawns …`
+        let goes_on = || {
+            let is_first = block.sentences.start == sentence
+                && matches!(self.blocks[..at].last().map(|one| one.kind), Some(Kind::Heading(_)));
+            is_first && self.sentence(sentence).starts_with(char::is_lowercase)
+        };
+        let is_below = block.kind == Kind::Item || block.kind == Kind::Paragraph && goes_on();
+        if !is_below || block.section == 0 {
             return None;
         }
         let above = self.blocks[..at].iter().rev().take(SECTION_BLOCKS_MAX);
@@ -77,26 +84,20 @@ impl Text<'_> {
     }
 }
 
-/// Whether a line is struck out: `~~Call Ana~~`.
+/// Whether a line is struck out, but for a remark in brackets: `~~Call Ana~~ (no answer)`.
 pub(crate) fn is_struck(said: &str) -> bool {
     let said = said.trim().trim_end_matches(['.', '!', ';']);
-    let inner = said.strip_prefix("~~").and_then(|rest| rest.strip_suffix("~~"));
-    inner.is_some_and(|inner| !inner.trim().is_empty() && !inner.contains("~~"))
+    let struck = said.strip_prefix("~~").and_then(|rest| rest.split_once("~~"));
+    struck.is_some_and(|(inner, rest)| {
+        let rest = rest.trim();
+        let is_remark = rest.starts_with('(') && rest.ends_with(')');
+        !inner.trim().is_empty() && (rest.is_empty() || is_remark)
+    })
 }
 
 /// Whether a sentence says of itself that it is done, in front or at its end: `Done: call Ana`, `Call Ana – done`.
 pub(crate) fn says_done(said: &str) -> bool {
-    is_struck(said) || is_labelled_done(said) || ends_done(said)
-}
-
-fn is_word_for_done(word: &str) -> bool {
-    lexicon().ask.finished.contains(fold(word.trim_matches(['*', '_', ' ', '\u{a0}'])).as_str())
-}
-
-/// Whether the label of a line is a word for what is done: `**Done:** call Ana`.
-pub(crate) fn is_labelled_done(said: &str) -> bool {
-    let label = said.split_once(':').filter(|(_, rest)| rest.contains(char::is_alphanumeric));
-    label.is_some_and(|(label, _)| is_word_for_done(label))
+    is_struck(said) || lines::is_labelled_done(said) || ends_done(said)
 }
 
 fn ends_done(said: &str) -> bool {
@@ -110,7 +111,7 @@ fn ends_done(said: &str) -> bool {
         dashes.iter().find_map(|dash| said.rsplit_once(dash))
     };
     let last = in_brackets.or_else(behind_dash);
-    last.is_some_and(|(before, word)| !before.trim().is_empty() && is_word_for_done(word))
+    last.is_some_and(|(before, word)| !before.trim().is_empty() && lines::is_word_for_done(word))
 }
 
 #[cfg(test)]
@@ -145,7 +146,10 @@ mod tests {
             ("## Tareas hechas\n\n- Barrer\n", &["+Barrer"]),
             ("**Fait :**\n- Balayer\n- [ ] Peindre\n", &["+Balayer", "-Peindre"]),
             ("## Done this week\n\n- Sweep the hut\n", &["+Sweep the hut"]),
-            ("~~Hire a bus~~\n\n- ~~Buy tape~~\n", &["+~~Hire a bus~~", "+~~Buy tape~~"]),
+            (
+                "~~Hire a bus~~\n\n- ~~Buy tape~~ (no need)\n",
+                &["+~~Hire a bus~~", "+~~Buy tape~~ (no need)"],
+            ),
             (
                 "- Call Ana (done)\n- Sweep – erledigt\n- Paint ✅\n",
                 &["+Call Ana (done)", "+Sweep – erledigt", "+Paint ✅"],

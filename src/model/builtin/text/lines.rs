@@ -14,6 +14,8 @@ const LABEL_BYTES_MAX: usize = 48;
 /// Longest closing of a letter, and the beginning that makes a long line one.
 const CLOSING_BYTES_MAX: usize = 160;
 const LONG_CLOSING_BYTES: usize = 12;
+/// Words of a closing that is known by its end.
+const CLOSING_WORDS_MAX: usize = 3;
 /// Longest line that may be a heading without markup, in bytes.
 const PLAIN_HEADING_BYTES_MAX: usize = 80;
 
@@ -92,6 +94,18 @@ pub(crate) fn box_before(before: &str) -> Option<bool> {
         '☑' | '☒' | '✅' | '✔' | '✓' => Some(true),
         _ => None,
     }
+}
+
+/// Whether a word is one for what is done, as a label or a heading has it.
+pub(crate) fn is_word_for_done(word: &str) -> bool {
+    let word = fold(word.trim_matches(['*', '_', ' ', '\u{a0}']));
+    lexicon().ask.finished.contains(word.as_str())
+}
+
+/// Whether the label of a line is a word for what is done: `**Done:** call Ana`.
+pub(crate) fn is_labelled_done(said: &str) -> bool {
+    let label = said.split_once(':').filter(|(_, rest)| rest.contains(char::is_alphanumeric));
+    label.is_some_and(|(label, _)| is_word_for_done(label))
 }
 
 /// Where the box begins that ends a line.
@@ -313,10 +327,17 @@ fn is_closing(line: &str) -> bool {
     }
     let short = line.len() <= 40;
     let said = fold(line.trim_end_matches([',', '.', '!', ' ']));
-    lexicon().mail.closings.iter().any(|closing| match closing.strip_suffix('*') {
-        // `Veuillez agréer …` is a whole sentence.
-        Some(start) => said.starts_with(start) && (short || start.len() >= LONG_CLOSING_BYTES),
-        None => short && said == *closing,
+    let is_few = said.split_whitespace().count() <= CLOSING_WORDS_MAX;
+    lexicon().mail.closings.iter().any(|closing| {
+        match (closing.strip_suffix('*'), closing.strip_prefix('*')) {
+            // `Veuillez agréer …` is a whole sentence.
+            (Some(start), _) => {
+                said.starts_with(start) && (short || start.len() >= LONG_CLOSING_BYTES)
+            }
+            // `Sportliche Grüße`
+            (_, Some(end)) => short && is_few && said.ends_with(end),
+            _ => short && said == *closing,
+        }
     })
 }
 
@@ -1022,6 +1043,9 @@ mod tests {
             "Bis bald",
             "Vielen Dank und viele Grüße",
             "Bien à vous",
+            "Sportliche Grüße",
+            "Sin otro particular, se despide atentamente,",
+            "Mit besten Wünschen aus Kassel",
             "Bises",
             "Merci et à bientôt !",
             "Bonne journée,",
