@@ -666,7 +666,7 @@ fn exports_of_chats_are_imported_as_add_takes_them() {
     assert_eq!(asked["asked"], 4, "two chats and two projects: {asked}");
     run_lines(&home, &["drain"]);
     let roof = run_lines(&home, &["read", "--project", "Roof"]);
-    let text = roof[0]["text"].to_string();
+    let text = roof[0].to_string();
     assert!(roof.len() == 1 && text.contains("900") && !text.contains("beds"), "{roof:?}");
     let sessions: Vec<String> = tree(&home)
         .into_iter()

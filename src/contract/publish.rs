@@ -291,9 +291,35 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         "title" | "subject" | "headline" | "titulo" | "titel" | "titre" | "asunto" | "betreff"
         | "objet" | "heading" | "documenttitle" | "doctitle" | "sectiontitle" | "pagetitle"
         | "titulodocumento" | "dokumenttitel" | "titredocument" => PublishMark::Title,
-        "publish" | "publishable" | "maypublish" | "canpublish" | "dgpublish" | "publicar"
-        | "publier" | "veroffentlichen" | "veroeffentlichen" | "pubblicare" | "publishtoweb"
-        | "publishonweb" | "publishonline" => PublishMark::Publish,
+        "publish"
+        | "publishable"
+        | "maypublish"
+        | "canpublish"
+        | "dgpublish"
+        | "publicar"
+        | "publier"
+        | "veroffentlichen"
+        | "veroeffentlichen"
+        | "pubblicare"
+        | "publishtoweb"
+        | "publishonweb"
+        | "publishonline"
+        | "publishweb"
+        | "publishthis"
+        | "topublish"
+        | "tobepublished"
+        | "oktopublish"
+        | "readytopublish"
+        | "readyforpublication"
+        | "allowpublish"
+        | "allowpublishing"
+        | "allowpublication"
+        | "publishingallowed"
+        | "publicationallowed"
+        | "maybepublished"
+        | "canbepublished"
+        | "shouldpublish"
+        | "shouldbepublished" => PublishMark::Publish,
         "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"
         | "veroffentlicht" | "veroeffentlicht" | "pubblicato" | "pubblicata" => {
             PublishMark::Published
@@ -339,6 +365,8 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "formyeyesonly"
         | "myeyesonly"
         | "eyesonly"
+        | "privatenote"
+        | "privatenotes"
         | "onlyme"
         | "onlyforme"
         | "meonly"
@@ -402,6 +430,8 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "masque"
         | "internal"
         | "isinternal"
+        | "internaluse"
+        | "forinternaluse"
         | "restricted"
         | "isrestricted"
         | "sensitive"
@@ -470,6 +500,9 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
         "robots" | "googlebot" | "bingbot" | "robotstag" | "xrobotstag" => PublishMark::Robots,
         word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
+        word if word.starts_with("excludefrom") || word.starts_with("excludedfrom") => {
+            PublishMark::Hidden
+        }
         // The label that Office and Outlook give: `MSIP_Label_ID_Name`.
         word if word.starts_with("msiplabel") && word.ends_with("name") => {
             PublishMark::Classification
@@ -584,7 +617,12 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             let is_nested = value.is_object();
             (!value.is_null() && !is_open && !is_nested).then_some(false)
         }
-        PublishMark::Status => words_of(value).iter().any(|word| closes(word)).then_some(false),
+        PublishMark::Status => {
+            let is_of_publication = matches!(folded(name).as_str(), "publication" | "publishto");
+            let is_no = |word: &&str| closes(word) || is_of_publication && is_never(word);
+            let is_clear = is_of_publication && is_clear_no(value);
+            (is_clear || words_of(value).iter().any(is_no)).then_some(false)
+        }
         PublishMark::PublicationStatus => {
             let is_no = |word: &&str| closes(word) || has_one_of(UNPUBLISHED_WORDS, word);
             words_of(value).iter().any(is_no).then_some(false)
@@ -759,7 +797,12 @@ pub(crate) fn is_private_title(title: &str) -> bool {
         title = rest.trim_start();
     }
     let in_brackets = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    is_private_word(title) || in_brackets.is_some_and(|(word, _)| is_private_word(word))
+    // In capitals before a colon it is a mark, and else the beginning of a sentence.
+    let in_capitals = title.split_once(':').filter(|(word, _)| {
+        word.chars().any(char::is_alphabetic) && !word.chars().any(char::is_lowercase)
+    });
+    let marks = in_brackets.into_iter().chain(in_capitals);
+    is_private_word(title) || marks.into_iter().any(|(word, _)| is_private_word(word))
 }
 
 /// Whether a text has a tag for what is not meant for others: `#private`, `#private/family`.
@@ -817,13 +860,21 @@ mod tests {
             "Re: [Private] x",
             "AW: WG: [Vertraulich] x",
             "privado",
+            "PRIVATE: the boat",
+            "Re: VERTRAULICH: Angebot",
         ];
         for title in marks {
             assert_eq!(said("title", title), Some(false), "{title}");
             assert_eq!(said("Subject", title), Some(false), "{title}");
         }
-        for title in ["The private sector", "Re: roof", "Draft of the lease", "[Roof] private", ""]
-        {
+        for title in [
+            "The private sector",
+            "Private: how it works",
+            "Re: roof",
+            "Draft of the lease",
+            "[Roof] private",
+            "",
+        ] {
             assert_eq!(said("title", title), None, "{title}");
         }
     }
@@ -852,6 +903,16 @@ mod tests {
         for (object, expected) in [
             (json!({"Publish": true}), Some(true)),
             (json!({"PUBLISH": "no"}), Some(false)),
+            (json!({"exclude_from_publishing": true}), Some(false)),
+            (json!({"exclude_from_site": false}), None),
+            (json!({"allow_publish": "no"}), Some(false)),
+            (json!({"ok to publish": "no"}), Some(false)),
+            (json!({"May be published": "no"}), Some(false)),
+            (json!({"publish_web": false}), Some(false)),
+            (json!({"publication": "none"}), Some(false)),
+            (json!({"publish_to": "nobody"}), Some(false)),
+            (json!({"internal-use": true}), Some(false)),
+            (json!({"private_note": true}), Some(false)),
             (json!({"published": "yes"}), Some(true)),
             (json!({"published": "2026-02-11"}), None),
             (json!({"public": true}), None),

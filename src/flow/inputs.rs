@@ -63,7 +63,8 @@ pub(super) fn bind<'a>(
     // Whether the sources say what an input is bound to; `None` of an input that is bound to no fact of theirs.
     let said_by_sources = |name: &str| match binding_of(pack, name) {
         _ if sources.is_empty() || COMMON_PARAMS.contains(&name) => None,
-        Some(fact @ Binding::Source(_)) => {
+        // The times of the sources are written in the zone of the home.
+        Some(fact @ (Binding::Source(_) | Binding::HomeTimezone)) => {
             Some(surroundings.value(fact, params, sources, labels).is_some())
         }
         _ => None,

@@ -20,22 +20,40 @@ use crate::markup::html::unescape;
 use crate::upstream::moment::Moment;
 
 /// Members that hold the author of a message, from the fullest name to an id.
-const AUTHORS: [&str; 12] = [
+const AUTHORS: [&str; 17] = [
     "/user_profile/real_name",
     "/user_profile/display_name",
     "/user_profile/name",
     "/author/nickname",
     "/author/global_name",
     "/author/name",
+    "/author",
     "/from",
     "/sender_name",
+    "/sender/name",
+    "/sender",
+    "/speaker",
     "/username",
     "/actor",
     "/user",
     "/from_id",
+    "/name",
 ];
+/// Members that hold the role of who speaks.
+const ROLES: [&str; 2] = ["/role", "/author/role"];
 /// Members that hold the time, the exact ones first.
-const TIMES: [&str; 5] = ["date_unixtime", "timestamp_ms", "ts", "timestamp", "date"];
+const TIMES: [&str; 10] = [
+    "date_unixtime",
+    "timestamp_ms",
+    "ts",
+    "timestamp",
+    "date",
+    "created_at",
+    "sent_at",
+    "create_time",
+    "datetime",
+    "time",
+];
 /// Members that hold the words.
 const TEXTS: [&str; 2] = ["text", "content"];
 /// Members that hold who wrote a message that its author only passed on.
@@ -117,7 +135,7 @@ fn conversation(
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
             sha256(said).hex()[..16].to_owned()
         };
-        let role = if is_note { "system" } else { "user" }.to_owned();
+        let role = if is_note { "system" } else { role(message) }.to_owned();
         let standing = if is_note { Standing::Hidden } else { Standing::Shown };
         let turn = Turn::new(given.unwrap_or_else(hash), role, at, text, standing);
         let turn = Turn {
@@ -144,6 +162,17 @@ fn conversation(
         let publish = together([found.publish, said]);
         Conversation { publish, ..found }
     })
+}
+
+/// The role of who speaks, where the message says one; a person otherwise.
+fn role(message: &Value) -> &'static str {
+    let said = ROLES.iter().find_map(|place| word(message.pointer(place)?));
+    match said.map(|said| said.to_lowercase()).as_deref() {
+        Some("assistant" | "bot" | "model" | "ai") => "assistant",
+        Some("system" | "developer") => "system",
+        Some("tool" | "function") => "tool",
+        _ => "user",
+    }
 }
 
 /// Whether the program says it: who came, what was pinned, that somebody called.
@@ -281,6 +310,29 @@ mod tests {
                 format!("{} {author}: {}", &turn.at.to_string()[..16], turn.text)
             })
             .collect()
+    }
+
+    #[test]
+    fn what_a_message_says_of_its_role_its_author_and_its_time_is_kept() {
+        let chat = json!({"title": "Lease", "messages": [
+            {"id": "x1", "role": "user", "author": "Ana", "ts": "2026-02-11T23:30:00-05:00", "text": "Who signs?"},
+            {"id": "x2", "role": "assistant", "created_at": "2026-02-12T00:10:00-05:00", "content": "The tenant."},
+        ]});
+        let found = conversations(&chat, "f.json", &SlackChannel::default(), Tz::UTC);
+        let told: Vec<_> = found[0]
+            .turns
+            .iter()
+            .filter(|turn| turn.id != "notes")
+            .map(|turn| (turn.role.as_str(), turn.author.as_deref(), turn.at.to_string()))
+            .collect();
+        let at = |text: &str| text.to_owned();
+        assert_eq!(
+            told,
+            [
+                ("user", Some("Ana"), at("2026-02-12T04:30:00.000Z")),
+                ("assistant", None, at("2026-02-12T05:10:00.000Z")),
+            ]
+        );
     }
 
     #[test]

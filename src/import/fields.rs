@@ -79,6 +79,7 @@ impl Mapping {
                 "timestamp",
                 "ts_abs_ms",
                 "ts_abs",
+                "ts",
                 "create_time",
                 "created_at",
                 "sent_at",
