@@ -776,8 +776,8 @@ pub(crate) fn greeting_before(line: &str) -> Option<usize> {
         _ => true,
     };
     let dash = || line.find(" - ").map(|at| (at + 1, '-'));
-    let signs = line.char_indices().filter(|(at, c)| SIGNS.contains(c) && ends(*at, *c));
-    let (at, sign) = signs.chain(dash()).min()?;
+    let mut signs = line.char_indices().filter(|(at, c)| SIGNS.contains(c) && ends(*at, *c));
+    let (at, sign) = signs.next().into_iter().chain(dash()).min()?;
     let end = at + sign.len_utf8();
     // An address or an hour holds such a sign, too.
     if !line[end..].starts_with(char::is_whitespace) {

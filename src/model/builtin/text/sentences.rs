@@ -180,8 +180,14 @@ fn is_spread(before: &str, rest: &str) -> bool {
     letter && next.contains('.') && (1..=3).contains(&stopped.chars().count())
 }
 
+/// How far back the words before a stop are looked at.
+const LOOKED_BACK_BYTES: usize = 64;
+
 /// Whether a stop behind these words belongs to the last of them: `Ms.`, `e.g.`, `K.`
 pub(crate) fn is_abbreviation(before: &str) -> bool {
+    // Only the last words count, also of a text without blanks.
+    let before =
+        &before[before.ceil_char_boundary(before.len().saturating_sub(LOOKED_BACK_BYTES))..];
     let word = before
         .rsplit(|character: char| {
             character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')
