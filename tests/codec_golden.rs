@@ -177,7 +177,15 @@ fn samples() -> Vec<Event> {
             input: input(),
             sources: places(),
         },
-        Event::WorkHeld { request, attempt, behind: Seq(5), summary: summary() },
+        Event::WorkHeld {
+            request,
+            attempt,
+            head: head(),
+            behind: Seq(5),
+            behind_request_id: "req_b".to_owned(),
+            summary: summary(),
+            warnings: warnings(),
+        },
         Event::WorkReleased { request },
         Event::ModelResponded {
             request,

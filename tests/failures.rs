@@ -434,6 +434,33 @@ fn each_request_that_waits_says_for_what() {
     assert_eq!(waits(&home, "scheduled").0["for"], "not_before");
 }
 
+/// A producer reads acks only: a request that waits for another one says so in one.
+#[test]
+fn the_ack_of_a_request_that_waits_for_the_same_work_names_what_it_waits_for() {
+    let home = Home::new(&at(&closed_port(), ""));
+    home.ask("first", FLOW, "The roof costs 900 EUR.");
+    home.run(&["drain"]);
+    let queue = std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap();
+    let mut line: Value = serde_json::from_str(queue.lines().next().unwrap()).unwrap();
+    line["request_id"] = "second".into();
+    line["idempotency_key"] = "another key".into();
+    append(&home, &line);
+    home.run(&["drain"]);
+    let acks = home.acks("second");
+    let told: Vec<Value> =
+        acks.iter().map(|ack| json!([ack["status"], ack["reason_code"]])).collect();
+    assert_eq!(told, [json!(["accepted", null]), json!(["accepted", "identical_work"])]);
+    assert_eq!(acks[1]["message"], "waits for the outcome of first, which asks for the same work");
+    assert!(home.ok(&["show", "second"]).contains("first"));
+    home.configure("");
+    home.ok(&["retry", "first"]);
+    home.ok(&["drain"]);
+    assert_eq!(home.last_ack("first")["status"], "completed");
+    assert_eq!(home.last_ack("second")["status"], "duplicate");
+    home.ok(&["replay", "--verify"]);
+    home.ok(&["verify"]);
+}
+
 /// What a lower budget held back continues with a higher one, after a reload and after a restart, and only then.
 #[test]
 fn a_higher_budget_frees_what_the_lower_one_held_back() {
@@ -493,7 +520,9 @@ fn a_call_that_waits_for_its_rate_says_so() {
             let shown = home.run(&["--json", "show", id]).stdout;
             let shown: Value = serde_json::from_slice(&shown).unwrap_or_default();
             let waits = &shown["latest"]["waits"];
-            waits["for"] == "provider" && waits["next"].is_string()
+            // Within its attempt, or until the next attempt where the wait is longer than an attempt.
+            (waits["for"] == "provider" || waits["for"] == "next_attempt")
+                && waits["next"].is_string()
         })
     });
     drop(service);

@@ -57,6 +57,8 @@ pub(crate) struct DrainArgs {
 
 impl ServeArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        // Also while the home is opened, a signal ends the service in order.
+        super::run_home::stop_on_signals(context)?;
         super::supervise::start(context)?;
         #[cfg(feature = "cluster")]
         if let Some(cluster) = &load_config(context)?.cluster {

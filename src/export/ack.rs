@@ -95,10 +95,18 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         Event::RequestParked { request, behind_request_id, .. } => {
             // Whether the outcome is older than the sources is known when it is there.
             let warnings = request.warnings.without_sources();
-            Some(parked(behind_request_id, about(AckStatus::Accepted, &request.head, warnings)))
+            Some(waiting(
+                SAME_KEY,
+                behind_request_id,
+                about(AckStatus::Accepted, &request.head, warnings),
+            ))
         }
         Event::KeyYielded { head, behind_request_id, warnings, .. } => {
-            Some(parked(behind_request_id, about(AckStatus::Accepted, head, *warnings)))
+            Some(waiting(SAME_KEY, behind_request_id, about(AckStatus::Accepted, head, *warnings)))
+        }
+        Event::WorkHeld { head, behind_request_id, warnings, .. } => {
+            let warnings = warnings.without_sources();
+            Some(waiting(SAME_WORK, behind_request_id, about(AckStatus::Accepted, head, warnings)))
         }
         Event::ParkedAccepted { head, warnings, .. } => {
             Some(about(AckStatus::Accepted, head, *warnings))
@@ -176,7 +184,6 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::SessionFinished { .. }
         | Event::AttemptStarted { .. }
         | Event::InputResolved { .. }
-        | Event::WorkHeld { .. }
         | Event::WorkReleased { .. }
         | Event::ModelResponded { .. }
         | Event::DelayEnded { .. }
@@ -239,10 +246,15 @@ fn about(status: AckStatus, head: &AckHead, warnings: Warnings) -> Ack<'_> {
     }
 }
 
-/// An ack of a request that waits for another one.
-fn parked<'a>(behind: &str, ack: Ack<'a>) -> Ack<'a> {
-    let message = format!("waits for the outcome of {behind}, which has the same key");
-    Ack { reason_code: Some(ReasonCode::KeyInFlight), message: Some(message.into()), ..ack }
+/// Why a request waits for another one: they have one key, or they ask for the same work.
+type WaitReason = (ReasonCode, &'static str);
+const SAME_KEY: WaitReason = (ReasonCode::KeyInFlight, "has the same key");
+const SAME_WORK: WaitReason = (ReasonCode::IdenticalWork, "asks for the same work");
+
+/// The ack of a request that waits for the outcome of another one.
+fn waiting<'a>((reason, shared): WaitReason, behind: &str, ack: Ack<'a>) -> Ack<'a> {
+    let message = format!("waits for the outcome of {behind}, which {shared}");
+    Ack { reason_code: Some(reason), message: Some(message.into()), ..ack }
 }
 
 /// An ack of a request that just came in. An ending in the same batch replaces an earlier ending.

@@ -556,7 +556,7 @@ event_codec! {
     },
     10 AttemptStarted { request, attempt },
     11 InputResolved { request, attempt, summary, warnings, input, sources },
-    12 WorkHeld { request, attempt, behind, summary },
+    12 WorkHeld { request, attempt, head, behind, behind_request_id, summary, warnings },
     13 WorkReleased { request },
     14 ModelResponded { request, attempt, call, body_sha256, answer },
     15 SummaryProduced {

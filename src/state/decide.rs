@@ -516,8 +516,16 @@ impl State {
         let item = item_digest(&summary.summary_id).head();
         let (request, attempt) = (about.request, about.attempt);
         let behind = self.making.get(&item).copied().filter(|behind| *behind != request);
-        let summary = summary.clone();
-        Ok(behind.map(|behind| Event::WorkHeld { request, attempt, behind, summary }))
+        let Some(behind) = behind else { return Ok(None) };
+        Ok(Some(Event::WorkHeld {
+            request,
+            attempt,
+            head: past.head(request)?,
+            behind,
+            behind_request_id: past.head(behind)?.request_id,
+            summary: summary.clone(),
+            warnings: about.open.warnings,
+        }))
     }
 
     /// The ending of a request whose item exists already.

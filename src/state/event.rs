@@ -335,10 +335,15 @@ pub enum Event {
         request: Seq,
         /// The attempt that noticed it.
         attempt: u32,
+        head: AckHead,
         /// The request that it waits for.
         behind: Seq,
+        /// The id of that request.
+        behind_request_id: String,
         /// The item that both requests would make.
         summary: SummaryPointer,
+        /// What its acks warn of.
+        warnings: Warnings,
     },
     /// The one it waited for ended without an output: it is ready again.
     WorkReleased { request: Seq },

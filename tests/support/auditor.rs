@@ -329,6 +329,10 @@ fn check_lives(acks: &[Ack], lines: &[QueueLine<'_>], finished: bool, verdict: &
                 "accepted" if ack.value["reason_code"] == "key_in_flight" => {
                     (accepted, open) = (false, true);
                 }
+                // It waits for another request with the same work, and may go on without another word.
+                "accepted" if accepted && ack.value["reason_code"] == "identical_work" => {
+                    open = true;
+                }
                 "accepted" if accepted => complain(format!("accepted twice, ack {}", ack.seq)),
                 "accepted" => (accepted, open) = (true, true),
                 "failed_transient" if !accepted => {
