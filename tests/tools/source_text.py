@@ -1007,7 +1007,7 @@ def front_matter(source):
     return None
 
 
-FRONT_NAME = re.compile(r"[\"']?[\w.\-]+(?: [\w.\-]+){0,2}[\"']?[ \t]*:(?:[ \t\r]|\n|$)")
+FRONT_NAME = re.compile(r"[^\s,;!:]+(?: [^\s,;!:]+){0,2}[ \t]*:(?:[ \t\r]|\n|$)")
 
 
 def markdown(source):
