@@ -186,8 +186,11 @@ const LOOKED_BACK_BYTES: usize = 64;
 /// Whether a stop behind these words belongs to the last of them: `Ms.`, `e.g.`, `K.`
 pub(crate) fn is_abbreviation(before: &str) -> bool {
     // Only the last words count, also of a text without blanks.
-    let before =
-        &before[before.ceil_char_boundary(before.len().saturating_sub(LOOKED_BACK_BYTES))..];
+    let mut from = before.len().saturating_sub(LOOKED_BACK_BYTES);
+    while !before.is_char_boundary(from) {
+        from += 1;
+    }
+    let before = &before[from..];
     let word = before
         .rsplit(|character: char| {
             character.is_whitespace() || matches!(character, '(' | '[' | '"' | '“')
