@@ -57,9 +57,9 @@ pub(crate) struct DrainArgs {
 
 impl ServeArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        super::supervise::start(context)?;
         // Also while the home is opened, a signal ends the service in order.
         super::run_home::stop_on_signals(context)?;
-        super::supervise::start(context)?;
         #[cfg(feature = "cluster")]
         if let Some(cluster) = &load_config(context)?.cluster {
             super::shared_home::serve(context, cluster)?;
