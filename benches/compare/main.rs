@@ -2,7 +2,7 @@
 //!
 //! All read the same file with the same reading and parsing threads, so they validate the same. All check two
 //! things for each request: was its id used with another idempotency key, and is its key taken. Then all complete
-//! every request with the same item of 300 bytes, which stands for work that answers at once. `lines/s` is the
+//! every request with the same item of 300 bytes, which stands for work that answers immediately. `lines/s` is the
 //! intake; `requests/s` counts from the first line to the last durable end. Every commit is durable: SQLite has
 //! WAL and synchronous=FULL, Redis appends its file with fsync always, PostgreSQL commits synchronously.
 //!
@@ -57,7 +57,7 @@ impl<'a> Row<'a> {
 
 /// Another queue that does the same work.
 pub(crate) trait Queue {
-    /// Takes lines in, durably, with the place in the file where reading goes on.
+    /// Takes lines in, durably, with the place in the file where reading continues.
     fn take_in(&mut self, rows: &[Row<'_>], offset: u64);
 
     /// Claims up to so many waiting requests and completes them with this item. Returns how many.

@@ -52,7 +52,7 @@ struct Server(Child);
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends its backends and then itself, at once.
+        // It ends its backends immediately, and then itself.
         let _ = kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGQUIT);
         let _ = self.0.wait();
     }

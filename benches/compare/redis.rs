@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Queue, Row, free_port, log_file};
 
-/// Arguments: the position, then id, key and line of each request; a line that is none has an empty key.
+/// Arguments: the position, then id, key and line of each request; a line that is no request has an empty key.
 const TAKE_IN: &str = "
 for i = 2, #ARGV, 3 do
   local id, key, line = ARGV[i], ARGV[i + 1], ARGV[i + 2]

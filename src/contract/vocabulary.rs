@@ -332,7 +332,7 @@ impl SummaryKind {
 }
 
 impl FailureCause {
-    /// Whether a limit was kept and nothing went wrong: the request goes on later.
+    /// Whether a limit was kept and nothing went wrong: the request continues later.
     pub(crate) fn puts_off(self) -> bool {
         matches!(self, FailureCause::Batch | FailureCause::Budget | FailureCause::RateLimit)
     }

@@ -604,6 +604,35 @@ fn told(sentence: &str) -> Option<SaidDone> {
     })
 }
 
+/// Whether somebody tells what they did, and asks for nothing: `I called the plumber, he comes tomorrow.`
+pub(crate) fn reports(text: &str) -> bool {
+    let said = unspoken(text);
+    if told(said).is_none() {
+        return false;
+    }
+    let words = words_of(said);
+    let spoken = spoken(&words);
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        spoken.iter().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let is_asker = |word: &Word<'_>| is_one(word, |done| &done.asker);
+    let is_person = |word: &Word<'_>| is_one(word, |done| &done.persons);
+    // A past such as `put` is an order too, where nobody stands before it.
+    let is_own = |word: &Word<'_>| {
+        let ends = |end: &String| word.raw.ends_with(end.as_str());
+        is_person(word) && is_asker(word)
+            || spoken.iter().any(|habits| habits.done.own_endings.iter().any(ends))
+    };
+    let asks = |clause: std::ops::Range<usize>| {
+        let all = words[clause.clone()].iter().map(|word| word.folded.as_str());
+        let spaced = words::in_line(all);
+        let is_later = spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here));
+        // What others will do is no task of the speaker.
+        is_later && !(is_person(&words[clause.start]) && !is_asker(&words[clause.start]))
+    };
+    words.iter().take(NEAR + 1).any(is_own) && !clauses(&spoken, &words).into_iter().any(asks)
+}
+
 /// Whether one of these phrases is among words between blanks.
 fn says_one(spaced: &str, phrases: &[String]) -> bool {
     phrases.iter().any(|phrase| spaced.contains(&format!(" {phrase} ")))
@@ -872,6 +901,32 @@ mod tests {
             for word in done.auxiliaries.iter().chain(done.active.iter()).chain(done.pasts.iter()) {
                 assert!(word.chars().all(char::is_alphanumeric), "{}: {word}", habits.code);
             }
+        }
+    }
+
+    #[test]
+    fn what_somebody_did_is_told_from_what_is_to_do() {
+        for told in [
+            "Miguel: I called the electrician, he comes tomorrow at 9",
+            "Revisé el contrato.",
+            "Llamé al técnico, viene el lunes a las 10",
+            "Ich habe den Klempner angerufen.",
+            "We ordered the chairs.",
+        ] {
+            assert!(reports(told), "{told}");
+        }
+        for asked in [
+            "Miguel, please call the electrician before Friday",
+            "Put the keys back.",
+            "Read the report by Friday.",
+            "Send me the signed copy before 1 April.",
+            "I called him, will send the rest tomorrow",
+            "I ordered the chairs and need the key by Friday.",
+            "Rosa: I'll bring it",
+            "Reserva tú la mesa",
+            "Bitte unterschreib den Vertrag.",
+        ] {
+            assert!(!reports(asked), "{asked}");
         }
     }
 

@@ -102,17 +102,20 @@ impl TaskMembers {
     }
 
     /// The tasks of an item, each once. A list with days is preferred to one without. A flow that looks
-    /// for none leaves those that a note marks in its text: `To do: …`, `Jorge: order a disk`.
+    /// for none leaves those that a note marks in its text: `To do: …`, `Jorge: order a disk`. What somebody did is
+    /// no task, whichever flow calls it one.
     pub(crate) fn found(
         &self,
         actions: &Value,
         text: &str,
         meta: &Map<String, Value>,
     ) -> Vec<FoundTask> {
-        match self.looked(actions) {
+        let mut found = match self.looked(actions) {
             true => self.listed(actions),
             false => self.marked(text, is_talk(meta)),
-        }
+        };
+        found.retain(|task| !done::reports(&task.text));
+        found
     }
 
     /// The tasks that a text marks, found by a flow, and then in what the flow says.

@@ -413,8 +413,8 @@ impl OpenSession {
         }
     }
 
-    /// What became of the attempts that failed: an error where the last attempt of a request failed,
-    /// a warning where a later one did not.
+    /// What became of the attempts that failed: an error where a request still waits after its last one, and
+    /// else a warning.
     fn count_failures(&mut self) {
         let mut left: BTreeMap<FailureKind, u64> = BTreeMap::new();
         for kind in std::mem::take(&mut self.failing).into_values() {
@@ -427,8 +427,7 @@ impl OpenSession {
                 _ => StageName::InputResolution,
             };
             let Some(requests) = left.get(&kind).copied() else {
-                let message =
-                    format!("{}; a later attempt did not fail in this way", group.message);
+                let message = format!("{}; no request waits because of it any more", group.message);
                 for _ in 0..group.count {
                     self.warn("attempt_failed", stage, message.clone(), group.at);
                 }

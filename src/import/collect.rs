@@ -182,7 +182,7 @@ impl Walk<'_> {
             }
             match disk.real_path(&inner) {
                 Ok(at) if at == real.join(name) => {}
-                // The disk gives names as text, with a sign for what is none.
+                // The disk gives names as text, with a sign for each byte that is no text.
                 Err(_) if name.contains(char::REPLACEMENT_CHARACTER) => {
                     let why = "its name is not UTF-8".to_owned();
                     let name = shown(&inner);

@@ -59,7 +59,7 @@ impl Search<'_> {
         for name in self.disk.list(folder)? {
             let path = folder.join(name);
             if let Err(error) = self.entry(path.clone(), whole, depth, copies) {
-                // What cannot be read is no work of this program.
+                // This program wrote no entry that it cannot read.
                 tracing::warn!(%error, path = %path.display(), "this is not looked through for copies");
             }
         }

@@ -329,7 +329,7 @@ fn check_lives(acks: &[Ack], lines: &[QueueLine<'_>], finished: bool, verdict: &
                 "accepted" if ack.value["reason_code"] == "key_in_flight" => {
                     (accepted, open) = (false, true);
                 }
-                // It waits for another request with the same work, and may go on without another word.
+                // It waits for another request with the same work, and may continue without another ack.
                 "accepted" if accepted && ack.value["reason_code"] == "identical_work" => {
                     open = true;
                 }

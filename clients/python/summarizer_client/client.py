@@ -210,7 +210,7 @@ class Home:
             raise TypeError("ids is a list of ids, not one string")
         if bus not in KIND_OF_BUS:
             raise ValueError(f"bus is one of {', '.join(KIND_OF_BUS)}, not {bus!r}")
-        # A parameter that is None is absent.
+        # None as a value says nothing, so the parameter is left out.
         params = {name: value for name, value in (params or {}).items() if value is not None}
         if again:
             params["again"] = _now_ms()

@@ -59,7 +59,7 @@ pub fn choose(
         .collect();
     let default = rows.iter().position(|row| row.thresholds == Thresholds::default());
     let chosen = default.filter(|default| as_good.contains(default)).unwrap_or(cheapest);
-    // A setting that nobody would choose may still cost no more: a threshold that its fallback comes before.
+    // A setting that is no candidate may cost as little: its fallback always comes before its threshold.
     let costs_no_more = |index: &usize| {
         rows[*index].failed_runs == rows[chosen].failed_runs
             && costs[*index].total() <= costs[chosen].total()
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A threshold beside the chosen one was tried, so that the range is known where it says there is none.
+    /// Thresholds beside the chosen one were tried, so a range without neighbours is a known fact.
     #[test]
     fn the_range_ends_where_a_setting_beside_it_costs_more() {
         let weights = CostWeights::default();
