@@ -51,7 +51,7 @@ use summarizer::facts::session::{
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
     AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest,
+    Superseded, TakenRequest, ToldWait,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
@@ -180,11 +180,13 @@ fn samples() -> Vec<Event> {
         Event::WorkHeld {
             request,
             attempt,
-            head: head(),
             behind: Seq(5),
-            behind_request_id: "req_b".to_owned(),
             summary: summary(),
-            warnings: warnings(),
+            told: Some(ToldWait {
+                head: head(),
+                behind_request_id: "req_b".to_owned(),
+                warnings: warnings(),
+            }),
         },
         Event::WorkReleased { request },
         Event::ModelResponded {
@@ -738,9 +740,11 @@ fn the_bytes_of_events_are_unchanged() {
     }
 }
 
-/// Bytes that an older program wrote: a settled task had the words of the task.
+/// Bytes that an older program wrote: a settled task had the words of the task, and work that waits told nobody.
 #[test]
 fn earlier_versions_are_still_read() {
+    let held = codec::decode(12, 1, &bytes("fb2c0102050573756d5f3003fb1ea0")).unwrap();
+    assert!(matches!(held, Event::WorkHeld { behind: Seq(5), told: None, .. }), "{held:?}");
     let id = "157461736b5f30303030303030303030303030306666";
     for (done, flag) in [(true, "01"), (false, "00")] {
         let old = format!("06{id}{flag}0c506179207468652072656e740573756d5f31");

@@ -55,6 +55,7 @@ const PARTS: [(&str, &[&str]); 11] = [
             "p. ",
             "€ 5 ",
             "Ana: yes\n",
+            "Thanks and regards, ",
             "12.",
             "Mon ",
             "data:image/",

@@ -1,6 +1,7 @@
 //! How a command reaches a home: through the socket of the process that holds it, otherwise in this
 //! process. The command does not see the difference.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::{BRIEF_HOLDER, HeldHome, is_home, no_home};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
+use super::ui::beginning_of_id;
 use crate::config::nearest;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
@@ -23,8 +25,6 @@ const STARTING_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Requests among which a mistyped id is looked for.
 const LOOKED_AT: usize = 1000;
-/// Fewest letters of an id that name a request, as tables show them.
-const BEGINNING_MIN: usize = 8;
 
 /// Reaches a home for a command that writes, and makes a missing one.
 pub(crate) fn open_or_make(context: &Context) -> Result<HomeAccess, Failure> {
@@ -118,9 +118,9 @@ impl HomeAccess {
     }
 
     /// The ids of the newest requests, for a question that names one.
-    fn newest_requests(&mut self, context: &Context, question: &Question) -> Vec<String> {
+    fn newest_requests(&mut self, context: &Context, question: &Question) -> BTreeSet<String> {
         if named_request(question).is_none() {
-            return Vec::new();
+            return BTreeSet::new();
         }
         let newest = Question::Requests {
             state: None,
@@ -170,10 +170,17 @@ fn named_request(question: &Question) -> Option<&str> {
     }
 }
 
-/// The question with the whole id, where only one request has an id with this beginning.
-fn with_whole_id(question: &Question, newest: &[String]) -> Option<Question> {
-    let begun = named_request(question).filter(|begun| begun.len() >= BEGINNING_MIN)?;
-    let mut all = newest.iter().filter(|id| id.starts_with(begun) && *id != begun);
+/// The question with the whole id, where only one request has an id with this beginning. Only ids that tables show by
+/// their beginnings count: `nightly-1` is no beginning of `nightly-10`.
+fn with_whole_id(question: &Question, newest: &BTreeSet<String>) -> Option<Question> {
+    let begun = named_request(question)?;
+    let is_meant = |id: &&String| {
+        id.starts_with(begun) && beginning_of_id(id).is_some_and(|one| begun.starts_with(one))
+    };
+    if newest.contains(begun) {
+        return None;
+    }
+    let mut all = newest.iter().filter(is_meant);
     let whole = all.next().filter(|_| all.next().is_none())?;
     let mut question = question.clone();
     if let Question::Show { id }
@@ -187,8 +194,8 @@ fn with_whole_id(question: &Question, newest: &[String]) -> Option<Question> {
 }
 
 /// The newest request whose id is similar to the id in a question. A request that is known was named rightly.
-fn nearest_request(question: &Question, newest: &[String]) -> Option<String> {
-    let id = named_request(question).filter(|id| !newest.iter().any(|known| known == id))?;
+fn nearest_request(question: &Question, newest: &BTreeSet<String>) -> Option<String> {
+    let id = named_request(question).filter(|id| !newest.contains(*id))?;
     nearest(id, newest.iter().map(String::as_str))
 }
 

@@ -322,7 +322,7 @@ fn shorten_ids(rows: &mut [Vec<String>]) {
 }
 
 /// The beginning of the id of a request, a summary or a task that is enough to name it.
-fn beginning_of_id(cell: &str) -> Option<&str> {
+pub(super) fn beginning_of_id(cell: &str) -> Option<&str> {
     const DIGITS: usize = 8;
     let plain = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
     let digits = plain.unwrap_or(cell);

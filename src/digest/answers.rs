@@ -5,7 +5,8 @@
 //! number, a day or a reason. In doubt a question stays open: an open one that is answered costs a look.
 
 use super::done::{
-    all_told, asked, closes, content, has_day, speaks_of_self, spoken_by, stands_for_a_thing,
+    SaidDone, all_told, asked, closes, content, has_day, speaks_of_self, spoken_by,
+    stands_for_a_thing,
 };
 use super::markdown::one_line;
 use super::said::{is_question, sentences};
@@ -60,9 +61,9 @@ pub(crate) fn answered_by_reply(question: &str, reply: &[String]) -> bool {
 
 /// Whether a sentence says that what a question asks for was done, and names nothing: `I booked it.`
 fn does_it(question: &str, said: &str) -> bool {
-    let told = all_told(&[said]).next();
     let parts = asked(question);
-    told.is_some_and(|told| !parts.is_empty() && parts.iter().all(|part| part.is_meant_by(&told)))
+    let says_so = |told: &SaidDone| parts.iter().all(|part| part.is_meant_by(told));
+    !parts.is_empty() && all_told(&[said]).any(|told| says_so(&told))
 }
 
 /// Whether what is said right behind a question answers it, whatever it names.
@@ -86,9 +87,9 @@ fn answers(question: &str, said: &str, least: usize) -> bool {
     if said.trim_end().ends_with('?') || is_unsure(said) {
         return false;
     }
-    let told = all_told(&[said]).next();
     let parts = asked(question);
-    if told.is_some_and(|told| !parts.is_empty() && parts.iter().all(|part| closes(part, &told))) {
+    let says_so = |told: &SaidDone| parts.iter().all(|part| closes(part, told));
+    if !parts.is_empty() && all_told(&[said]).any(|told| says_so(&told)) {
         return true;
     }
     let (asked, named) = (content(question), content(said));

@@ -45,7 +45,8 @@ pub(crate) struct Asked {
 impl Asked {
     /// The verbs of the sentences that may close it.
     pub(crate) fn closing_verbs(&self) -> impl Iterator<Item = u32> {
-        self.verbs.iter().copied().chain([ANY_VERB])
+        let handed = self.verbs.iter().copied().map(handed);
+        self.verbs.iter().copied().chain(handed).chain([ANY_VERB])
     }
 
     /// The verbs of the sentences that may close it without naming anything.
@@ -237,7 +238,12 @@ fn in_short(verb: u32) -> u32 {
 
 /// A verb of a sentence that names nothing and stands for it: `I sent it.`
 fn on_what_was_named(verb: u32) -> u32 {
-    number(&format!("named before {verb}"))
+    verb ^ 0x5bd1_e995
+}
+
+/// A verb of which a sentence hands over what it asks for.
+fn handed(verb: u32) -> u32 {
+    verb ^ 0x9e37_79b9
 }
 
 /// `pagu` and `pag`, `plann` and `plan` are one stem.
@@ -491,12 +497,16 @@ fn separated(words: &[Word<'_>], place: usize) -> Option<usize> {
 pub(crate) fn all_told(sentences: &[&str]) -> impl Iterator<Item = SaidDone> {
     let is_denied = |at: usize| sentences.get(at + 1).is_some_and(|next| only_denies(next));
     let kept = (0..sentences.len()).filter(move |at| !is_denied(*at));
-    kept.filter_map(|at| told(sentences[at]))
+    kept.flat_map(|at| told(sentences[at]).into_iter().chain(handed_over(sentences[at])))
 }
 
 fn only_denies(sentence: &str) -> bool {
-    let denies =
-        |word: &Word<'_>| languages().any(|habits| habits.done.not_yet.contains(&word.folded));
+    let denies = |word: &Word<'_>| {
+        languages().any(|habits| {
+            let done = &habits.done;
+            done.not_yet.contains(&word.folded) || done.not_yet_here.contains(&word.folded)
+        })
+    };
     let words = words_of(sentence);
     !words.is_empty() && words.iter().all(denies)
 }
@@ -524,30 +534,27 @@ fn told(sentence: &str) -> Option<SaidDone> {
         return Some(SaidDone { verbs: vec![ANY_VERB], words, doers, names });
     }
     let mut verbs = BTreeSet::new();
-    let mut handed_over = BTreeSet::new();
-    let mut begin = 0;
     let mut agents = BTreeSet::new();
     let mut kept = vec![false; words.len()];
-    // The clauses without a verb that is carried out.
-    let mut idle = Vec::new();
+    // `If it does not rain, the hall is booked`: what stands in front conditions the clause behind it.
+    let mut is_conditioned = false;
+    let mut is_front = true;
     for clause in clauses(&spoken, &words) {
-        let spaced = words::in_line(words[clause.clone()].iter().map(|word| word.folded.as_str()));
-        let hands_over = |habits: &&'static Habits| {
-            let phrases = habits.done.hands_over.iter();
-            let begun = phrases.filter(|phrase| spaced.starts_with(&format!(" {phrase} ")));
-            let words = begun.map(|phrase| phrase.split(' ').count()).max()?;
-            Some((*habits, words))
-        };
-        if let Some((habits, phrase)) = spoken.iter().find_map(hands_over) {
-            handed_over.extend(habits.done.handing_over.iter().map(|word| verb(habits, word)));
-            kept[clause.start + phrase..clause.end].fill(true);
+        let spaced = in_clause(&words[clause.clone()]);
+        if spoken.iter().any(|habits| handing_phrase(habits, &spaced).is_some()) {
+            is_front = false;
             continue;
         }
         if spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here)) {
+            is_conditioned |= is_front;
             continue;
         }
+        is_front = false;
+        if std::mem::take(&mut is_conditioned) {
+            continue;
+        }
+        let mut begin = clause.start;
         kept[clause.clone()].fill(true);
-        let before = verbs.len();
         for habits in &spoken {
             let done = &habits.done;
             if says_one(&spaced, &done.done) {
@@ -566,17 +573,11 @@ fn told(sentence: &str) -> Option<SaidDone> {
                 }
             }
         }
-        if verbs.len() == before {
-            idle.push(clause);
-        }
-    }
-    // `Here is the plan, the list comes on Monday` hands over one thing.
-    if !handed_over.is_empty() {
-        idle.into_iter().for_each(|clause| kept[clause].fill(false));
+        agents.extend((clause.start..begin).filter(|at| !is_little(&words[*at])));
     }
     let content = (0..words.len()).filter(|at| kept[*at] && !is_little(&words[*at]));
     let (doers, content): (Vec<usize>, Vec<usize>) =
-        content.take(WORDS_MAX).partition(|at| *at < begin || agents.contains(at));
+        content.take(WORDS_MAX).partition(|at| agents.contains(at));
     let stands_for = |word: &Word<'_>| {
         spoken.iter().any(|habits| habits.done.stands_for.contains(word.folded.as_str()))
     };
@@ -590,7 +591,6 @@ fn told(sentence: &str) -> Option<SaidDone> {
         let named: Vec<u32> = verbs.iter().copied().map(on_what_was_named).collect();
         verbs.extend(named);
     }
-    verbs.extend(handed_over);
     // What only tells who did something is not done to anything. `If it is paid, we are done` says nothing.
     let is_whole = kept.iter().all(|kept| *kept);
     if verbs.is_empty() || content.is_empty() && (!doers.is_empty() || !is_whole) {
@@ -602,6 +602,45 @@ fn told(sentence: &str) -> Option<SaidDone> {
         doers: nouns(&doers),
         names: names.into_iter().collect(),
     })
+}
+
+/// What a sentence hands over, if it does: `Attached is the floor plan of the hall.` What stands behind a link, as
+/// `of`, is another thing.
+fn handed_over(sentence: &str) -> Option<SaidDone> {
+    let words = words_of(unspoken(sentence));
+    let spoken = spoken(&words);
+    let is_link = |word: &Word<'_>| {
+        spoken.iter().any(|habits| habits.done.links.contains(word.folded.as_str()))
+    };
+    let (mut verbs, mut things) = (BTreeSet::new(), BTreeSet::new());
+    for clause in clauses(&spoken, &words) {
+        let spaced = in_clause(&words[clause.clone()]);
+        for habits in &spoken {
+            let Some(phrase) = handing_phrase(habits, &spaced) else { continue };
+            let done = &habits.done;
+            verbs.extend(done.handing_over.iter().map(|word| handed(verb(habits, word))));
+            let behind = words[clause.start + phrase..clause.end].iter();
+            let named = behind.take_while(|word| !is_link(word)).filter(|word| !is_little(word));
+            things.extend(named.map(|word| noun(&word.folded)));
+        }
+    }
+    let names = names(&words).into_iter().collect();
+    let words: Vec<u32> = things.into_iter().collect();
+    let hands_over = !verbs.is_empty() && !words.is_empty();
+    let verbs = verbs.into_iter().collect();
+    hands_over.then(|| SaidDone { verbs, words, doers: Vec::new(), names })
+}
+
+/// The words of a clause, folded, between blanks.
+fn in_clause(words: &[Word<'_>]) -> String {
+    words::in_line(words.iter().map(|word| word.folded.as_str()))
+}
+
+/// How many words begin a clause that hands something over: three of `Please find attached the plan`.
+fn handing_phrase(habits: &Habits, spaced: &str) -> Option<usize> {
+    let phrases = habits.done.hands_over.iter();
+    let begun = phrases.filter(|phrase| spaced.starts_with(&format!(" {phrase} ")));
+    begun.map(|phrase| phrase.split(' ').count()).max()
 }
 
 /// Whether somebody tells what they did, and asks for nothing: `I called the plumber, he comes tomorrow.`
@@ -624,8 +663,7 @@ pub(crate) fn reports(text: &str) -> bool {
             || spoken.iter().any(|habits| habits.done.own_endings.iter().any(ends))
     };
     let asks = |clause: std::ops::Range<usize>| {
-        let all = words[clause.clone()].iter().map(|word| word.folded.as_str());
-        let spaced = words::in_line(all);
+        let spaced = in_clause(&words[clause.clone()]);
         let is_later = spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here));
         // What others will do is no task of the speaker.
         is_later && !(is_person(&words[clause.start]) && !is_asker(&words[clause.start]))
@@ -789,6 +827,10 @@ pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let nothing_else = shared > 0 && told.words.len() <= shared + 1;
     let less = nothing_else && part.object.iter().any(has);
     let half = shared * 2 >= part.words.len();
+    if part.verbs.iter().any(|verb| told.verbs.contains(&handed(*verb))) {
+        // `The draft contract` is another thing than the contract that was asked for.
+        return shared > 0 && whole && told.words.iter().all(is_of_task);
+    }
     if part.verbs.iter().any(|verb| told.verbs.contains(verb)) {
         return half && (whole || less) || nothing_else && whole;
     }
@@ -801,10 +843,9 @@ mod tests {
 
     fn says_done(task: &str, reply: &str) -> bool {
         let parts = asked(task);
-        let told = told(reply);
-        !parts.is_empty()
-            && told
-                .is_some_and(|told| told.is_bare() || parts.iter().all(|part| closes(part, &told)))
+        let closed =
+            |told: &SaidDone| told.is_bare() || parts.iter().all(|part| closes(part, told));
+        !parts.is_empty() && all_told(&[reply]).any(|told| closed(&told))
     }
 
     /// `task -> reply` a line, with what the pair is.

@@ -174,16 +174,17 @@ impl MemoItem {
     /// be taken back without this one.
     pub(crate) fn finish(&mut self, closings: &[Closing]) {
         for closing in closings {
-            let says = |sentence: &&String| {
-                let unmarked = without_done(sentence);
-                let names_it = task_key(self.thread, unmarked) == closing.task;
-                let told = all_told(&[sentence.as_str()]).next();
+            let told = |sentence: &str| all_told(&[sentence]).collect::<Vec<SaidDone>>();
+            let names_it = |sentence: &&String| {
                 let closes_it = |told: &SaidDone| {
-                    told.is_bare() || closing.parts.iter().any(|part| closes(part, told))
+                    closing.parts.iter().any(|part| closes(part, told) || part.is_meant_by(told))
                 };
-                names_it || told.as_ref().is_some_and(closes_it)
+                task_key(self.thread, without_done(sentence)) == closing.task
+                    || told(sentence).iter().any(closes_it)
             };
-            if let Some(sentence) = self.said.iter().find(says) {
+            let is_bare = |sentence: &&String| told(sentence).iter().any(SaidDone::is_bare);
+            let said = self.said.iter().find(names_it);
+            if let Some(sentence) = said.or_else(|| self.said.iter().find(is_bare)) {
                 self.finished.push((closing.task, shorten(sentence, LINE_CHARS)));
             }
         }

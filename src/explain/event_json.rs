@@ -100,9 +100,9 @@ fn details(event: &Event) -> Value {
                 "facts": facts,
             })
         }
-        Event::WorkHeld { request, attempt, behind, behind_request_id, summary, .. } => json!({
+        Event::WorkHeld { request, attempt, behind, summary, .. } => json!({
             "request": request.0, "attempt": attempt, "behind": behind.0,
-            "behind_request_id": behind_request_id, "summary_id": summary.summary_id,
+            "summary_id": summary.summary_id,
         }),
         Event::ModelResponded { request, attempt, call, body_sha256, answer } => json!({
             "request": request.0, "attempt": attempt, "call": call.hex(),

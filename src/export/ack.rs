@@ -104,9 +104,10 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         Event::KeyYielded { head, behind_request_id, warnings, .. } => {
             Some(waiting(SAME_KEY, behind_request_id, about(AckStatus::Accepted, head, *warnings)))
         }
-        Event::WorkHeld { head, behind_request_id, warnings, .. } => {
-            let warnings = warnings.without_sources();
-            Some(waiting(SAME_WORK, behind_request_id, about(AckStatus::Accepted, head, warnings)))
+        Event::WorkHeld { told, .. } => {
+            let told = told.as_ref()?;
+            let ack = about(AckStatus::Accepted, &told.head, told.warnings.without_sources());
+            Some(waiting(SAME_WORK, &told.behind_request_id, ack))
         }
         Event::ParkedAccepted { head, warnings, .. } => {
             Some(about(AckStatus::Accepted, head, *warnings))

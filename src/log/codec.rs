@@ -58,7 +58,7 @@ use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch, 
 use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
     AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest,
+    Superseded, TakenRequest, ToldWait,
 };
 use crate::state::failing_providers::{FailingProvider, FailingProviders};
 use crate::state::flows::{Charged, DayCharged, Flows};
@@ -241,6 +241,7 @@ wire_words! {
 
 wire_struct! {
     AckHead { request_id, key, line, offset }
+    ToldWait { head, behind_request_id, warnings }
     SummaryPointer { summary_id, stream, day }
     Superseded { status, reason, ack }
     TakenRequest {
@@ -479,7 +480,7 @@ const SETTLED: u8 = 6;
 /// The version that an event is written at.
 fn version_of(event: &Event) -> u32 {
     match event {
-        Event::Digest(DigestFact::TaskSettled(_)) => 2,
+        Event::Digest(DigestFact::TaskSettled(_)) | Event::WorkHeld { .. } => 2,
         _ => 1,
     }
 }
@@ -497,6 +498,20 @@ fn decode_settled(tag: u16, version: u32, payload: &[u8]) -> Option<Result<Event
         _ => return None,
     };
     Some(fact.map(Event::Digest))
+}
+
+/// Work that waits for another request. At version 1 nothing told its producer, so it has no ack.
+fn decode_held(tag: u16, version: u32, payload: &[u8]) -> Option<Result<Event, CodecError>> {
+    const WHAT: &str = "WorkHeld";
+    Some(match (tag, version) {
+        (HELD, 1) => read(WHAT, payload).map(|(request, attempt, behind, summary)| {
+            Event::WorkHeld { request, attempt, behind, summary, told: None }
+        }),
+        (HELD, 2) => read(WHAT, payload).map(|(request, attempt, behind, summary, told)| {
+            Event::WorkHeld { request, attempt, behind, summary, told }
+        }),
+        _ => return None,
+    })
 }
 
 /// The event list: tag, variant, members in stored order. Each is at version 1, but for what
@@ -524,8 +539,9 @@ macro_rules! event_codec {
 
         /// The event that a tag, a version and a payload stand for.
         pub fn decode(tag: u16, version: u32, payload: &[u8]) -> Result<Event, CodecError> {
-            if let Some(settled) = decode_settled(tag, version, payload) {
-                return settled;
+            let versioned = decode_settled(tag, version, payload);
+            if let Some(event) = versioned.or_else(|| decode_held(tag, version, payload)) {
+                return event;
             }
             match (tag, version) {
                 $(($tag, 1) => {
@@ -556,7 +572,7 @@ event_codec! {
     },
     10 AttemptStarted { request, attempt },
     11 InputResolved { request, attempt, summary, warnings, input, sources },
-    12 WorkHeld { request, attempt, head, behind, behind_request_id, summary, warnings },
+    12 WorkHeld { request, attempt, behind, summary, told },
     13 WorkReleased { request },
     14 ModelResponded { request, attempt, call, body_sha256, answer },
     15 SummaryProduced {
@@ -602,6 +618,7 @@ pub(crate) const MODEL_RESPONDED: u16 = 14;
 pub(crate) const SUMMARY_PRODUCED: u16 = 15;
 pub(crate) const MODEL_CHARGED: u16 = 27;
 pub(crate) const AGENT_RUN: u16 = 30;
+const HELD: u16 = 12;
 pub(crate) const DIGEST: u16 = 31;
 pub(crate) const RUN_RECORD_KEPT: u16 = 39;
 pub(crate) const SOURCE_BECAME_PRIVATE: u16 = 41;

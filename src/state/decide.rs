@@ -9,6 +9,7 @@
 use super::apply::{eligible_at, item_digest};
 use super::event::{
     AckHead, Charge, Event, Note, Output, PassedOver, SummaryPointer, Superseded, TakenRequest,
+    ToldWait,
 };
 use super::{Digest16, Open, Past, Row, State, Status};
 use crate::contract::hash::sha256;
@@ -520,11 +521,13 @@ impl State {
         Ok(Some(Event::WorkHeld {
             request,
             attempt,
-            head: past.head(request)?,
             behind,
-            behind_request_id: past.head(behind)?.request_id,
             summary: summary.clone(),
-            warnings: about.open.warnings,
+            told: Some(ToldWait {
+                head: past.head(request)?,
+                behind_request_id: past.head(behind)?.request_id,
+                warnings: about.open.warnings,
+            }),
         }))
     }
 

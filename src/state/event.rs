@@ -40,6 +40,16 @@ pub struct AckHead {
     pub offset: u64,
 }
 
+/// What the ack of a request says that waits for another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldWait {
+    pub head: AckHead,
+    /// The id of the request that it waits for.
+    pub behind_request_id: String,
+    /// What its acks warn of.
+    pub warnings: Warnings,
+}
+
 /// Where a summary item is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SummaryPointer {
@@ -335,15 +345,12 @@ pub enum Event {
         request: Seq,
         /// The attempt that noticed it.
         attempt: u32,
-        head: AckHead,
         /// The request that it waits for.
         behind: Seq,
-        /// The id of that request.
-        behind_request_id: String,
         /// The item that both requests would make.
         summary: SummaryPointer,
-        /// What its acks warn of.
-        warnings: Warnings,
+        /// What its ack says. An earlier release told nothing.
+        told: Option<ToldWait>,
     },
     /// The one it waited for ended without an output: it is ready again.
     WorkReleased { request: Seq },

@@ -81,11 +81,11 @@ pub(super) fn tally_of(
             until: None,
             why: asks_for_the_same(behind_request_id),
         },
-        Event::WorkHeld { request, behind_request_id, .. } => Tally::Waits {
-            record: request.0,
-            until: None,
-            why: asks_for_the_same(behind_request_id),
-        },
+        Event::WorkHeld { request, behind, .. } => {
+            let other = taken_at(log, *behind)?.map(|taken| taken.head.request_id);
+            let other = other.as_deref().unwrap_or("unknown");
+            Tally::Waits { record: request.0, until: None, why: asks_for_the_same(other) }
+        }
         Event::ParkedAccepted { request, .. } | Event::WorkReleased { request } => {
             let Some(taken) = taken_at(log, *request)? else { return Ok(None) };
             let (until, why) = turn_of(&taken, at);

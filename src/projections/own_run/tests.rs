@@ -288,7 +288,7 @@ fn a_waiting_request_is_told_with_the_reason_that_holds_now() {
     assert_eq!(reason(&log), not_due);
     let yielded = Event::KeyYielded {
         request: second,
-        head: head.clone(),
+        head,
         behind: first,
         behind_request_id: "a".to_owned(),
         warnings,
@@ -301,15 +301,7 @@ fn a_waiting_request_is_told_with_the_reason_that_holds_now() {
         stream: Stream::Documents,
         day: "2026-03-01".parse().unwrap(),
     };
-    let held = Event::WorkHeld {
-        request: second,
-        attempt: 1,
-        head,
-        behind: first,
-        behind_request_id: "a".to_owned(),
-        summary,
-        warnings,
-    };
+    let held = Event::WorkHeld { request: second, attempt: 1, behind: first, summary, told: None };
     log.write(held, None);
     assert_eq!(reason(&log), behind_a);
     log.write(Event::WorkReleased { request: second }, None);

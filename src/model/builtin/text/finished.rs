@@ -14,6 +14,9 @@ const SECTION_BLOCKS_MAX: usize = 200;
 /// Words beside that for what is done in a heading: `Done this week`.
 const BESIDE_MAX: usize = 2;
 
+/// Words beside which nothing is done yet: `To be done`, `Done by Friday`.
+const OPENS: [&str; 8] = ["to", "be", "by", "zu", "a", "por", "para", "bis"];
+
 impl Text<'_> {
     /// Whether a sentence is marked as done, or as still to do; `None` where no mark stands.
     pub(crate) fn mark_of(&self, sentence: usize) -> Option<bool> {
@@ -75,7 +78,15 @@ impl Text<'_> {
         };
         let others = rest.iter().filter(|word| !is_beside(word)).count();
         // `Not done` says the opposite.
-        let is_denied = rest.iter().any(|word| lexicon().denials.contains(*word));
+        let denies = |word: &str| {
+            OPENS.contains(&word)
+                || lexicon().denials.contains(word)
+                || lexicon().languages.iter().any(|habits| {
+                    let open = [&habits.done.not_yet, &habits.done.not_yet_here];
+                    open.iter().any(|list| list.iter().any(|one| one == word))
+                })
+        };
+        let is_denied = rest.iter().any(|word| denies(word));
         done.len() == 1
             && !is_denied
             && rest.len() <= BESIDE_MAX
@@ -155,6 +166,8 @@ mod tests {
                 &["+Call Ana (done)", "+Sweep – erledigt", "+Paint ✅"],
             ),
             ("☑\u{fe0f} Wash\n✓ Sweep\n", &["+Wash", "+Sweep"]),
+            ("## To be done\n\n- Sweep\n\n## Done by Friday\n\n- Paint\n", &[]),
+            ("## Pas encore fait\n\n- Balayer\n\n## Almost done\n\n- Paint\n", &[]),
         ] {
             assert_eq!(marks(source), expected, "{source}");
         }

@@ -312,12 +312,20 @@ fn fits(pattern: &str, line: &str) -> bool {
 
 /// Whether a line is the closing of a letter: `Kind regards,`, `Merci et à bientôt !`
 pub(crate) fn closes_letter(line: &str) -> bool {
+    const PARTS_MAX: usize = 4;
+    line.len() <= CLOSING_BYTES_MAX && is_made_of_closings(line, PARTS_MAX)
+}
+
+/// Whether a line is so many closings at most.
+fn is_made_of_closings(line: &str, parts_max: usize) -> bool {
     const BETWEEN: [&str; 8] = [" and ", " y ", " und ", " et ", " & ", ", ", "! ", ". "];
     is_closing(line)
-        || BETWEEN.iter().any(|sign| {
-            let halves = line.split_once(sign);
-            halves.is_some_and(|(first, rest)| is_closing(first) && closes_letter(rest))
-        })
+        || parts_max > 1
+            && BETWEEN.iter().any(|sign| {
+                line.split_once(sign).is_some_and(|(first, rest)| {
+                    is_closing(first) && is_made_of_closings(rest, parts_max - 1)
+                })
+            })
 }
 
 /// Whether a line is one closing of a letter and no more.
