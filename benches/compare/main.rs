@@ -118,7 +118,7 @@ fn medians(lines: u64, rounds: &[Took]) -> (f64, f64) {
     let median = |rate: &dyn Fn(&Took) -> f64| {
         let mut rates: Vec<f64> = rounds.iter().map(rate).collect();
         rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
+        rates[(rates.len() - 1) / 2]
     };
     let taken_in = median(&|took| lines as f64 / took.taking_in.as_secs_f64());
     let completed =

@@ -500,6 +500,10 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
         "robots" | "googlebot" | "bingbot" | "robotstag" | "xrobotstag" => PublishMark::Robots,
         word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
+        // A page that no table of contents lists is still published.
+        word if word.ends_with("toc") || word.ends_with("nav") || word.ends_with("menu") => {
+            return None;
+        }
         word if word.starts_with("excludefrom") || word.starts_with("excludedfrom") => {
             PublishMark::Hidden
         }
@@ -905,6 +909,7 @@ mod tests {
             (json!({"PUBLISH": "no"}), Some(false)),
             (json!({"exclude_from_publishing": true}), Some(false)),
             (json!({"exclude_from_site": false}), None),
+            (json!({"exclude_from_toc": true}), None),
             (json!({"allow_publish": "no"}), Some(false)),
             (json!({"ok to publish": "no"}), Some(false)),
             (json!({"May be published": "no"}), Some(false)),

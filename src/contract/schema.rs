@@ -159,7 +159,9 @@ fn unquoted(error: &ValidationError<'_>) -> Violation {
     // Where a schema lets an answer name members itself, the place is told by the rule.
     let rule = error.schema_path().to_string();
     let free = ["additionalProperties", "patternProperties", "unevaluatedProperties"];
-    let is_free = rule.split('/').any(|part| free.contains(&part));
+    // The last part is the rule that is broken, and says nothing of the place.
+    let above = rule.rsplit_once('/').map_or("", |(above, _)| above);
+    let is_free = above.split('/').any(|part| free.contains(&part));
     let pointer = if is_free { rule } else { error.instance_path().to_string() };
     Violation { pointer, message }
 }

@@ -666,7 +666,8 @@ pub(crate) fn reports(text: &str) -> bool {
         let spaced = in_clause(&words[clause.clone()]);
         let is_later = spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here));
         // What others will do is no task of the speaker.
-        is_later && !(is_person(&words[clause.start]) && !is_asker(&words[clause.start]))
+        let first = &words[clause.start];
+        is_later && (is_asker(first) || !is_person(first))
     };
     words.iter().take(NEAR + 1).any(is_own) && !clauses(&spoken, &words).into_iter().any(asks)
 }

@@ -206,6 +206,8 @@ impl Asker<'_> {
                 let node = question.node.to_owned();
                 return Err(FlowProblem::CutOff { node, raw: reply.text });
             }
+            // What a repair turn says of the answer, and what a failure says.
+            let mut faults = None;
             let errors = match extract::json(&reply.text) {
                 Err(error) => vec![Violation { pointer: String::new(), message: error.0 }],
                 Ok(mut value) => {
@@ -235,6 +237,7 @@ impl Asker<'_> {
                                 return Ok(self.settled(cleaned));
                             }
                             (Err(CannotRemove(removed)), ids) => {
+                                faults = Some(IdCheck::faults(&removed));
                                 ids.map(|ids| ids.complaints(&removed)).unwrap_or_default()
                             }
                         }
@@ -248,6 +251,7 @@ impl Asker<'_> {
             }
             if repairs >= self.repair_turns {
                 let (node, raw) = (question.node.to_owned(), reply.text);
+                let errors = faults.unwrap_or(errors);
                 return Err(FlowProblem::Schema { node, errors, raw });
             }
             repairs += 1;

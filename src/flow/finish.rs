@@ -34,6 +34,8 @@ const NO_TEXT: &str = "There is no text.";
 const BRIEF_CHARS: usize = 320;
 /// Shortest line that may be wrapped, in characters.
 const WRAPPED_CHARS: usize = 60;
+/// How much shorter than the longest line a line of a wrapped text may be.
+const WRAPPED_NEAR: usize = 15;
 /// Bytes of a text in which its greeting and its signature are looked for.
 const FRAMED_BYTES_MAX: usize = 8 << 10;
 /// Rows of a table that replace an empty summary.
@@ -259,7 +261,10 @@ fn brief(summary: &SummaryOutputs) -> String {
 /// The first sentences of a text, as many as fit; at least a part of the first.
 fn told_in(text: &str, most: usize) -> String {
     let mut told = String::new();
-    let width = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    // Only a width that several lines come near to is that of a wrapped text.
+    let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
+    let longest = widths.iter().copied().max().unwrap_or(0);
+    let is_wrapped = widths.iter().filter(|width| **width + WRAPPED_NEAR >= longest).count() > 1;
     let mut before = 0;
     for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
         let bare = line.trim().trim_start_matches(['#', '>', '-', '*', '•', '+', ' ']).trim();
@@ -268,7 +273,7 @@ fn told_in(text: &str, most: usize) -> String {
         }
         // The first word of the line had no room in the line before.
         let word = bare.split(char::is_whitespace).next().unwrap_or_default().chars().count();
-        let is_full = before + 1 + word > width;
+        let is_full = is_wrapped && before + 1 + word > longest;
         let goes_on = before >= WRAPPED_CHARS && (bare.starts_with(char::is_lowercase) || is_full);
         let starts_anew = bare.len() < line.trim().len() || !goes_on;
         before = line.chars().count();
@@ -356,8 +361,10 @@ mod tests {
         let wrapped =
             "We meet at nine in the morning on Monday, on the east side of\nthe roof.\nBring Ana";
         assert_eq!(told("", None, wrapped), wrapped.replace('\n', " "));
-        let wrapped =
-            "Los 60 platos cuestan 18 EUR cada uno, y son 1.080 EUR en total con\nIVA incluido.";
+        let title = "The long title of a text that goes on for more than sixty letters\nAna pays";
+        assert!(told("", None, title).ends_with("letters; Ana pays"));
+        let wrapped = "Los 60 platos cuestan 18 EUR cada uno, y son 1.080 EUR en total con\n\
+            IVA incluido. El esmalte aguanta el lavavajillas, y lo probé con 200\nciclos.";
         assert_eq!(told("", None, wrapped), wrapped.replace('\n', " "));
         assert_eq!(told("Only a title", None, " \n"), "Only a title");
         assert_eq!(told("", None, " ?!\n… "), "?! …");

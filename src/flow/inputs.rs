@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
+use unicode_normalization::UnicodeNormalization as _;
 
 use super::context::{Labels, Surroundings};
 use super::dag::ValueType;
@@ -234,7 +235,8 @@ fn own_sources(main: &str, value: &Value) -> Vec<SourceText> {
         Value::Null => String::new(),
         other => texts_of(other),
     };
-    vec![SourceText { id: main.to_owned(), text }]
+    // Composed, as the texts of sources are: a quote is compared with them.
+    vec![SourceText { id: main.to_owned(), text: text.nfc().collect() }]
 }
 
 /// The items of a list of objects that each have a text, and an id that no other has.

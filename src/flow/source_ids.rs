@@ -569,6 +569,18 @@ impl IdCheck<'_> {
         removed.iter().map(|one| self.complaint(one)).collect()
     }
 
+    /// What a failure says of them: no word of the answer, because a failure is kept when its source is forgotten.
+    pub(super) fn faults(removed: &[Removed]) -> Vec<Violation> {
+        let fault = |one: &Removed| {
+            let message = match one.is_quote {
+                true => "the quote stands in no source, and nothing may stand in its place",
+                false => "the id is not in the input, and nothing may stand in its place",
+            };
+            Violation { pointer: one.pointer.clone(), message: message.to_owned() }
+        };
+        removed.iter().map(fault).collect()
+    }
+
     /// Names the ids that may stand there instead. A member that is no id of a source is not filled with
     /// one: without an id of its own it stays empty.
     fn complaint(&self, one: &Removed) -> Violation {
@@ -855,10 +867,15 @@ impl IdCheck<'_> {
             return itself();
         }
         let (may_quote, is_quote) = (self.claims.quotes[claim], self.claims.verbatim[claim]);
-        if (may_quote || is_quote) && pass.held.contains(text) {
+        let meaning = self.known.meaning(text);
+        // A label stands in the question too, and is no quote of a source.
+        if (may_quote || is_quote)
+            && matches!(meaning, Meaning::Nothing)
+            && pass.held.contains(text)
+        {
             return itself();
         }
-        let meaning = match (self.known.meaning(text), is_quote) {
+        let meaning = match (meaning, is_quote) {
             (Meaning::Itself, true) if may_quote => Meaning::Itself,
             (_, true) => Meaning::Nothing,
             (meaning, false) => meaning,

@@ -130,7 +130,7 @@ fn conversation(
         };
         let author = author(message, &people);
         let is_note = is_note(message);
-        let given = IDS.iter().find_map(|name| scalar(&message[*name]));
+        let given = id_of(message);
         let hash = || {
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
             sha256(said).hex()[..16].to_owned()
@@ -201,10 +201,21 @@ fn author(message: &Value, people: &BTreeMap<String, String>) -> Option<String> 
     Some(people.get(&named).cloned().unwrap_or(named))
 }
 
+/// Whether a time is one of Slack, seconds with a fraction, which also names its message.
+fn is_of_slack(ts: &Value) -> bool {
+    ts.as_str().is_some_and(|ts| ts.parse::<f64>().is_ok())
+}
+
+/// The id that a message gives itself.
+fn id_of(message: &Value) -> Option<String> {
+    let is_id = |name: &&&str| **name != "ts" || is_of_slack(&message["ts"]);
+    IDS.iter().filter(is_id).find_map(|name| scalar(&message[*name]))
+}
+
 /// The authors of messages by the ids of the messages.
 fn authors(messages: &[Value], people: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let authored = |message: &Value| {
-        let id = IDS.iter().find_map(|name| scalar(&message[*name]))?;
+        let id = id_of(message)?;
         Some((id, author(message, people)?))
     };
     messages.iter().filter_map(authored).collect()
@@ -236,7 +247,7 @@ fn words(message: &Value, people: &BTreeMap<String, String>) -> String {
         }
         _ => String::new(),
     };
-    match message["ts"].is_string() {
+    match is_of_slack(&message["ts"]) {
         true => slack_text(&text, people),
         false => text.trim().to_owned(),
     }
@@ -317,6 +328,8 @@ mod tests {
         let chat = json!({"title": "Lease", "messages": [
             {"id": "x1", "role": "user", "author": "Ana", "ts": "2026-02-11T23:30:00-05:00", "text": "Who signs?"},
             {"id": "x2", "role": "assistant", "created_at": "2026-02-12T00:10:00-05:00", "content": "The tenant."},
+            {"role": "user", "ts": "2026-02-12T00:11:00-05:00", "text": "A Vec<u8>."},
+            {"role": "user", "ts": "2026-02-12T00:11:00-05:00", "text": "And a list."},
         ]});
         let found = conversations(&chat, "f.json", &SlackChannel::default(), Tz::UTC);
         let told: Vec<_> = found[0]
@@ -331,8 +344,12 @@ mod tests {
             [
                 ("user", Some("Ana"), at("2026-02-12T04:30:00.000Z")),
                 ("assistant", None, at("2026-02-12T05:10:00.000Z")),
+                ("user", None, at("2026-02-12T05:11:00.000Z")),
+                ("user", None, at("2026-02-12T05:11:00.000Z")),
             ]
         );
+        let last = &found[0].turns[found[0].turns.len() - 2..];
+        assert!(last[0].id != last[1].id && last[0].text == "A Vec<u8>.", "{last:?}");
     }
 
     #[test]

@@ -160,8 +160,10 @@ pub(super) fn each_event(
 /// channel from 1, so that an id alone does not name a message.
 #[derive(Default)]
 struct GivenIds {
-    /// The line, the time, the day and the conversation of the first record with an id.
-    first: HashMap<IdKey, (u64, Timestamp, Day, IdKey)>,
+    /// The line, the day and the conversation of the first record with an id.
+    first: HashMap<IdKey, (u64, Day, IdKey)>,
+    /// The time of the first record with an id on a day, in its conversation.
+    first_of_day: HashMap<IdKey, Timestamp>,
 }
 
 impl GivenIds {
@@ -176,21 +178,20 @@ impl GivenIds {
         event: &mut NewRecord,
     ) {
         let conversation = event.value["conversation_id"].as_str().unwrap_or_default();
-        let here = (number, at, day, IdKey::of(conversation));
-        let (line, first_at, first_day, first_conversation) =
+        let here = (number, day, IdKey::of(conversation));
+        let (line, first_day, first_conversation) =
             *self.first.entry(IdKey::of(&event.id)).or_insert(here);
-        let is_elsewhere = here.3 != first_conversation;
+        let is_elsewhere = here.2 != first_conversation;
         let (moment, day_named) = (at.0.to_string(), day.to_string());
-        let apart = match day == first_day {
-            false => Some(Part::Labelled("day", &day_named)),
-            true if is_message && !is_elsewhere && at != first_at => {
-                Some(Part::Labelled("at", &moment))
-            }
-            true => None,
-        };
-        let is_apart = apart.is_some();
-        if let Some(apart) = apart {
-            event.id = stable_id("evt", &[apart, Part::Opaque(&event.id)]);
+        let of_day = IdKey::of(&format!("{}\n{conversation}\n{day_named}", event.id));
+        let is_later = is_message && *self.first_of_day.entry(of_day).or_insert(at) != at;
+        let is_apart = day != first_day || is_later;
+        if is_apart {
+            let mut parts = Vec::new();
+            parts.extend((day != first_day).then_some(Part::Labelled("day", &day_named)));
+            parts.extend(is_later.then_some(Part::Labelled("at", &moment)));
+            parts.push(Part::Opaque(&event.id));
+            event.id = stable_id("evt", &parts);
             event.value["event_id"] = event.id.as_str().into();
         }
         if is_apart || is_elsewhere {
@@ -684,8 +685,13 @@ mod tests {
         ];
         assert_eq!(ids(&Mapping::feed(), &items), (3, 3));
         let message = |at: &str| json!({"id": "1", "timestamp": at, "role": "user", "content": at});
-        let messages = ["2026-11-04T10:00:00Z", "2026-11-04T10:00:01Z", "2026-11-05T10:00:00Z"];
-        assert_eq!(ids(&Mapping::chat_export(), &messages.map(message)), (3, 3));
+        let messages = [
+            "2026-11-04T10:00:00Z",
+            "2026-11-04T10:00:01Z",
+            "2026-11-05T10:00:00Z",
+            "2026-11-05T10:00:01Z",
+        ];
+        assert_eq!(ids(&Mapping::chat_export(), &messages.map(message)), (4, 4));
     }
 
     #[test]

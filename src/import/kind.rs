@@ -380,19 +380,10 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
         return None;
     }
     let turns = has("role") && (has("content") || has("text"));
-    let timed = [
-        "timestamp",
-        "timestamp_ms",
-        "ts",
-        "ts_abs",
-        "create_time",
-        "created_at",
-        "sent_at",
-        "date",
-        "datetime",
-        "time",
-    ];
-    let timed = timed.iter().any(|key| has(key));
+    let timed = ["timestamp", "timestamp_ms", "ts_abs", "create_time"].iter().any(|key| has(key));
+    // These are members of other records too, such as the stations of a career.
+    let dated = ["ts", "created_at", "sent_at", "date", "datetime", "time"];
+    let timed = timed || has_speaker(start) && dated.iter().any(|key| has(key));
     // One object that holds a list of messages is one conversation.
     let is_whole = first_line == "{" || !is_line || start.trim_end().lines().count() == 1;
     if turns && timed && start.starts_with('{') && has("messages") && is_whole {

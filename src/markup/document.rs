@@ -231,7 +231,7 @@ fn with_digits(mut members: Map<String, Value>, yaml: &str) -> Map<String, Value
         let written = yaml.lines().find_map(|line| {
             let (key, rest) = line.split_once(':')?;
             let rest = rest.split(" #").next().unwrap_or_default().trim();
-            (key.trim().trim_matches(['"', '\'']) == name).then_some(rest)
+            (key.trim_end().trim_matches(['"', '\'']) == name).then_some(rest)
         });
         let is_integer = |digits: &&str| {
             let digits = digits.strip_prefix('-').unwrap_or(digits);

@@ -237,6 +237,10 @@ fn begins_with_name(front: &str) -> bool {
     const WORDS_MAX: usize = 3;
     let mut said = front.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let Some(first) = said.next() else { return true };
+    // A whole mapping in braces.
+    if first.starts_with('{') {
+        return true;
+    }
     let Some((name, value)) = first.split_once(':') else { return false };
     let name = name.trim_end_matches([' ', '\t']);
     let words: Vec<&str> = name.split(' ').collect();
@@ -492,7 +496,9 @@ mod tests {
         ] {
             assert_eq!(body(prose), prose);
         }
-        for front in ["# c\n\"a b\": 1\n", "", "kind:\n  x\n", "Is published?: no\n"] {
+        for front in
+            ["# c\n\"a b\": 1\n", "", "kind:\n  x\n", "Is published?: no\n", "{\n\"a\": 1\n}\n"]
+        {
             assert_eq!(body(&format!("---\n{front}---\nText")), "Text", "{front}");
         }
         let open = "---\na: b\n\nc: d\n";

@@ -61,11 +61,17 @@ pub(crate) fn let_group_in(root: &Path, group: &str, own_key: Option<&Path>) -> 
     if is_of(&meta, gid) && meta.mode() & 0o7777 == SHARED_FOLDER {
         return Ok(());
     }
+    // The home may be named in another way than its key.
+    let own_key = own_key.and_then(|key| fs::canonicalize(key).ok());
+    let is_own_key = |path: &Path| {
+        let named = own_key.as_deref().and_then(Path::file_name);
+        named.is_some() && named == path.file_name() && fs::canonicalize(path).ok() == own_key
+    };
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
-            if path.ends_with(OF_PROVIDERS) || own_key == Some(&path) {
+            if path.ends_with(OF_PROVIDERS) || is_own_key(&path) {
                 continue;
             }
             let meta = fs::symlink_metadata(&path)?;
@@ -167,7 +173,8 @@ mod tests {
         let own = Group::from_gid(nix::unistd::Gid::current()).unwrap().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", run.join("link")).unwrap();
         let before = fs::metadata("/etc/passwd").unwrap().mode();
-        let_group_in(dir.path(), &own.name, Some(&own_key)).unwrap();
+        let another_name = dir.path().join(".").join("home.key");
+        let_group_in(dir.path(), &own.name, Some(&another_name)).unwrap();
         let mode = |path: &Path| fs::symlink_metadata(path).unwrap().mode() & 0o7777;
         assert_eq!(mode(dir.path()), 0o2750);
         assert_eq!(mode(&run), 0o2750);

@@ -1015,7 +1015,7 @@ def markdown(source):
     if not found:
         return source
     said = [line for line in found[1] if line.strip() and not line.startswith("#")]
-    is_prose = found[0] == "---" and said and not FRONT_NAME.match(said[0])
+    is_prose = found[0] == "---" and said and not said[0].startswith("{") and not FRONT_NAME.match(said[0])
     return source if is_prose else found[2]
 
 

@@ -553,7 +553,16 @@ pub(crate) fn reaches_somebody(line: &str) -> bool {
     const DIGITS_MIN: usize = 7;
     let is_of_number = |c: char| c.is_ascii_digit() || " +-()/.".contains(c);
     let numbers = line.split(|c: char| !is_of_number(c));
-    let digits = |number: &str| number.bytes().filter(u8::is_ascii_digit).count();
+    // A day is no telephone number: `2026-03-12`, `12.03.2026 400`.
+    let is_day = |piece: &&str| {
+        let ends = |part: Option<&str>| part.is_some_and(|part| part.len() == 4);
+        let mut parts = piece.split(['-', '.', '/']);
+        piece.split(['-', '.', '/']).count() == 3 && (ends(parts.next()) || ends(parts.next_back()))
+    };
+    let digits = |number: &str| {
+        let pieces = number.split(' ').filter(|piece| !is_day(piece));
+        pieces.flat_map(str::bytes).filter(u8::is_ascii_digit).count()
+    };
     line.contains('@')
         || line.contains("www.")
         || line.contains("://")
