@@ -6,7 +6,8 @@ use crate::contract::shown::steers;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markup::prefix;
-use crate::model::builtin::rank::select::{begun_otherwise, unmarked};
+use crate::model::builtin::rank::select::begun_otherwise;
+use crate::model::builtin::text::inline::unmarked;
 
 /// Lines longer than this are hard to read, however wide the terminal is.
 const COLUMNS_MAX: usize = 92;

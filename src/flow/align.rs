@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use super::evidence::Folded;
 use crate::markup::prefix;
-use crate::model::builtin::rank::select::{begun_otherwise, unmarked};
+use crate::model::builtin::rank::select::begun_otherwise;
+use crate::model::builtin::text::inline::unmarked;
 use crate::model::builtin::text::sentences;
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, for_each_token};

@@ -490,9 +490,16 @@ impl<'t, 'a> Scene<'t, 'a> {
     pub(crate) fn prose(&self, focus: &Focus) -> Vec<usize> {
         let mut found = focus.sentences.clone();
         found.retain(|&at| self.tells(at));
-        let words: usize = found.iter().map(|&at| self.text.tokens_of(at).len()).sum();
+        let words_of = |found: &[usize]| -> usize {
+            found.iter().map(|&at| self.text.tokens_of(at).len()).sum()
+        };
+        let words = words_of(&found);
         if words >= PROSE_WORDS_MIN {
-            return found;
+            let mut to_the_point = found.clone();
+            to_the_point.retain(|&at| !quality::is_beside(self.text, at));
+            let kept = words_of(&to_the_point);
+            // A text about licences is about them.
+            return if kept >= PROSE_WORDS_MIN && kept * 2 > words { to_the_point } else { found };
         }
         // `See below.` sums up nothing: then what is quoted below counts too.
         let mut quoted = focus.sentences.clone();

@@ -443,6 +443,9 @@ lists!(
     Weight {
         announce: Phrases,
         disclaim: Phrases,
+        licences: Phrases,
+        asides: Phrases,
+        upcoming: Words,
         lean: Words,
         pronouns: Words,
         demonstratives: Words,

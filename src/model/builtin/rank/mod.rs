@@ -8,6 +8,7 @@
 //! earlier sentence.
 
 pub(crate) mod antecedents;
+mod history;
 pub mod quality;
 pub mod select;
 
@@ -139,10 +140,11 @@ impl Matrix {
 pub fn score(text: &Text<'_>, matrix: &Matrix) -> Vec<f64> {
     let centrality = matrix.centrality();
     let lead = quality::lead(text);
+    let ages = history::factors(text);
     (0..matrix.rows())
         .map(|row| {
             let interest = WEIGHT_CENTRALITY * centrality[row] + WEIGHT_LEAD * lead[row];
-            interest * quality::of(text, row)
+            interest * quality::of(text, row) * ages[row]
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 
 use super::super::lexicon::{Phrases, lexicon};
 use super::super::text::words::Token;
-use super::super::text::{Kind, Role, Text, lines};
+use super::super::text::{Block, Kind, Role, Text, inline, lines};
 
 /// Sentences of a part over which its lead fades.
 const LEAD_FADE: f64 = 2.0;
@@ -16,6 +16,12 @@ const HEADED: f64 = 1.3;
 /// How many blocks above a sentence its heading is looked for.
 const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
+/// Factor of a sentence about licences, and of one under a heading for what is beside the matter.
+const ASIDE: f64 = 0.2;
+/// Words of a heading for what is beside the matter. A longer one is about more.
+const ASIDE_WORDS_MAX: usize = 4;
+/// Blocks above a name in which the line that announces it is looked for.
+const NAMES_MAX: usize = 40;
 /// Factor of a list of who was at a meeting.
 const ATTENDANCE: f64 = 0.02;
 /// Words beside a phrase of politeness from which on a sentence says something of its own.
@@ -93,7 +99,7 @@ fn by_length(text: &Text<'_>, sentence: usize) -> f64 {
     let tokens = text.tokens_of(sentence);
     let content = tokens.iter().filter(|token| text.term(token).is_some()).count();
     let letters: usize = tokens.iter().map(|token| (token.end - token.start) as usize).sum();
-    let bytes = text.sentences[sentence].end - text.sentences[sentence].start;
+    let bytes = inline::visible_bytes(text.sentence(sentence));
     let dense = if letters * 2 < bytes { 0.2 } else { 1.0 };
     let length = match content {
         0 => 0.05,
@@ -123,7 +129,7 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
         return factor;
     }
     // Who came says nothing of what was said.
-    if lines::lists_attendance(text.sentence(sentence)) {
+    if lines::lists_attendance(text.sentence(sentence)) || is_among_names(text, sentence) {
         return ATTENDANCE;
     }
     let mut factor = 1.0;
@@ -139,6 +145,9 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     if says_any(text, sentence, &lexicon().weight.disclaim) {
         factor *= 0.5;
     }
+    if is_beside(text, sentence) {
+        factor *= ASIDE;
+    }
     let first = text.tokens_of(sentence).first();
     if first.is_some_and(|first| lexicon().weight.lean.contains(text.folded(first))) {
         factor *= 0.85;
@@ -149,20 +158,54 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     factor
 }
 
-/// Whether the heading above a sentence announces what decides: `Breaking changes`.
-fn is_announced(text: &Text<'_>, sentence: usize) -> bool {
+/// Whether a sentence stands in the list that a line such as `Those present:` announces.
+fn is_among_names(text: &Text<'_>, sentence: usize) -> bool {
+    let at = text.sentences[sentence].block;
+    let part = text.blocks[at].part;
+    let is_item = |block: &Block| block.kind == Kind::Item;
+    let said = |block: &Block| &text.parts[block.part].text[block.text.clone()];
+    let above =
+        text.blocks[..at].iter().rev().take(NAMES_MAX).take_while(|block| block.part == part);
+    let mut above = above.skip_while(|block| is_item(&text.blocks[at]) && is_item(block));
+    // `Those present:`, `The members of the board:`, and then the names.
+    let announced =
+        above.by_ref().take(2).take_while(|block| said(block).trim_end().ends_with(':'));
+    announced.into_iter().any(|block| {
+        let said = said(block);
+        lines::announces_attendance(said.rsplit('\n').next().unwrap_or(said))
+    })
+}
+
+/// The heading above a sentence, by its block.
+fn heading_above<'t>(text: &'t Text<'_>, sentence: usize) -> Option<&'t Block> {
     let block = text.block_of(sentence);
     let first = text.sentences[sentence].block;
     let above = text.blocks[..=first].iter().rev().take(SECTION_BLOCKS_MAX);
     let mut above =
         above.take_while(|other| other.part == block.part && other.section == block.section);
-    let Some(heading) = above.find(|other| matches!(other.kind, Kind::Heading(_))) else {
-        return false;
-    };
-    heading
-        .sentences
-        .clone()
-        .any(|at| at != sentence && says_any(text, at, &lexicon().weight.announce))
+    above.find(|other| matches!(other.kind, Kind::Heading(_)))
+}
+
+/// Whether the heading above a sentence announces what decides: `Breaking changes`.
+fn is_announced(text: &Text<'_>, sentence: usize) -> bool {
+    let Some(heading) = heading_above(text, sentence) else { return false };
+    let mut titles = heading.sentences.clone().filter(|at| *at != sentence);
+    titles.any(|at| says_any(text, at, &lexicon().weight.announce))
+}
+
+/// Whether a sentence is beside the matter of most texts: about a licence, or about how to take part.
+pub(crate) fn is_beside(text: &Text<'_>, sentence: usize) -> bool {
+    is_aside(text, sentence) || says_any(text, sentence, &lexicon().weight.licences)
+}
+
+/// Whether the heading above a sentence is one for what is beside the matter: `License`, `How to contribute`.
+fn is_aside(text: &Text<'_>, sentence: usize) -> bool {
+    let Some(heading) = heading_above(text, sentence) else { return false };
+    let mut titles = heading.sentences.clone().filter(|at| *at != sentence);
+    titles.any(|at| {
+        let tokens = text.tokens_of(at);
+        tokens.len() <= ASIDE_WORDS_MAX && says_any(text, at, &lexicon().weight.asides)
+    })
 }
 
 /// Whether a sentence has a number that is more than an ordinal: an amount, a share, a time, a day.
@@ -234,6 +277,29 @@ mod tests {
         ] {
             assert!(!said(news), "{news}");
         }
+    }
+
+    #[test]
+    fn names_of_those_present_weigh_little_and_licences_less_than_the_rest() {
+        for (source, names) in [
+            (
+                "Etaient présents :\n\nMesdames et Messieurs les Conseillers :\n\n- Josiane MARTY, Isabelle VINCENT,\n- Alain GAUCHER\n",
+                2,
+            ),
+            ("Anwesend:\nAna Ruiz, Ben Okafor, Kim Sato\n\nDas Dach wird repariert.\n", 1),
+        ] {
+            let text = Text::new(vec![Part { id: "m", text: source }]);
+            let listed = (0..text.sentences.len()).filter(|at| is_among_names(&text, *at));
+            let listed: Vec<&str> = listed.map(|at| text.sentence(at)).collect();
+            assert_eq!(listed.len(), names, "{listed:?}");
+        }
+        let source = "# Roof\n\nRoof counts the tiles of a house and says how many are broken.\n\n## License\n\nThe tiles and the \
+            words of this page are for everybody.\n\n## Parts\n\nThe parts are licensed under the same terms as the tiles.\n";
+        let text = Text::new(vec![Part { id: "m", text: source }]);
+        let beside = (0..text.sentences.len()).filter(|at| is_beside(&text, *at));
+        let beside: Vec<&str> = beside.map(|at| text.sentence(at)).collect();
+        assert_eq!(beside.len(), 2, "{beside:?}");
+        assert!(beside[0].starts_with("The tiles") && beside[1].starts_with("The parts"));
     }
 
     #[test]

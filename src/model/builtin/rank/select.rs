@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use super::super::text::blocks::Kind;
 use super::super::text::hash::Fast;
+use super::super::text::inline;
 use super::super::text::tables::{self, Record, Row};
 use super::super::text::{Text, lines};
 use super::Matrix;
 use super::antecedents::{Leaning, leaning};
-use crate::markup::prefix;
 
 /// Weight of likeness to what is already picked.
 const REDUNDANCY: f64 = 0.5;
@@ -98,7 +98,7 @@ fn length(text: &Text<'_>, sentence: usize) -> usize {
     let heading = heading.map_or(0, |heading| {
         (text.sentences[heading].end - text.sentences[heading].start).min(HEADING_BYTES_MAX)
     });
-    text.sentences[sentence].end - text.sentences[sentence].start + speaker + heading
+    inline::visible_bytes(text.sentence(sentence)) + speaker + heading
 }
 
 /// A text built from pieces of sources: which bytes of it come from where.
@@ -110,7 +110,7 @@ pub struct Quoted {
 }
 
 /// One borrowed stretch. White space inside may differ: a run of it in the source is one space here. So may
-/// marks of Markdown, which the source has and the built text has not: see [`unmarked`].
+/// marks of Markdown, which the source has and the built text has not: see [`inline::unmarked`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotedRange {
     /// First byte in the built text.
@@ -169,11 +169,14 @@ impl Quoted {
         end: usize,
         bytes: usize,
     ) {
-        let source = &text.parts[part].text[start..end];
-        let kept = shorten(source, bytes);
+        let whole = &text.parts[part].text[start..end];
+        let shown = inline::shown(whole, bytes);
+        let (start, kept) = (start + shown.start, &whole[shown.clone()]);
         let output_start = self.text.len();
         let mut space = false;
-        for character in without_marks(kept).into_iter().flat_map(|words| kept[words].chars()) {
+        for character in
+            inline::without_marks(kept).into_iter().flat_map(|words| kept[words].chars())
+        {
             let blank = matches!(character, ' ' | '\n' | '\t' | '\r');
             if !(blank && space) {
                 self.text.push(if blank { ' ' } else { character });
@@ -189,7 +192,7 @@ impl Quoted {
                 end: start + kept.len(),
             });
         }
-        if kept.len() < source.len() {
+        if shown.end < whole.len() {
             self.text.push('…');
         }
     }
@@ -344,86 +347,12 @@ pub(crate) fn begun_otherwise(quote: &str) -> Option<String> {
     is_other.then(|| other + &quote[first.len_utf8()..])
 }
 
-/// A quotation as a summary shows it.
-pub(crate) fn unmarked(source: &str) -> String {
-    without_marks(source).into_iter().map(|words| &source[words]).collect()
-}
-
-/// The words of a text without the marks of Markdown between them: those of bold words, the addresses of
-/// links, and pictures. A text without marks is one range.
-fn without_marks(source: &str) -> Vec<Range<usize>> {
-    let mut kept = Vec::new();
-    let (mut from, mut at) = (0, 0);
-    // Where the second mark of a bold stretch stands, and where the address of a link begins.
-    let (mut bold, mut link): (Option<usize>, Option<Range<usize>>) = (None, None);
-    while let Some(step) = source[at..].find(['*', '[', '!', ']']) {
-        at += step;
-        let rest = &source[at..];
-        let skipped = if let Some(address) = link.clone().filter(|address| address.start == at) {
-            link = None;
-            address.len()
-        } else if bold == Some(at) {
-            bold = None;
-            2
-        } else if rest.starts_with("![")
-            && let Some((_, address)) = link_at(&rest[1..])
-        {
-            1 + address.end
-        } else if rest.starts_with('[')
-            && let Some((_, address)) = link_at(rest)
-        {
-            link = Some(at + address.start..at + address.end);
-            1
-        } else if bold.is_none() && opens_bold(&source[..at], rest) {
-            bold = rest[2..].find("**").map(|end| at + 2 + end);
-            if bold.is_some() { 2 } else { 0 }
-        } else {
-            0
-        };
-        match skipped {
-            0 => at += 1,
-            skipped => {
-                kept.push(from..at);
-                at += skipped;
-                from = at;
-            }
-        }
-    }
-    kept.push(from..source.len());
-    kept
-}
-
-/// The words and the address of a link that begins here: `[words](address)`.
-fn link_at(rest: &str) -> Option<(Range<usize>, Range<usize>)> {
-    let close = rest.find("](")?;
-    let words = &rest[1..close];
-    let address = &rest[close + 2..];
-    let end = address.find(')')?;
-    let is_address = !address[..end].contains(char::is_whitespace) && end > 0;
-    let is_plain = !words.contains(['[', ']', '\n']) && !words.is_empty();
-    (is_address && is_plain).then_some((1..close, close..close + 2 + end + 1))
-}
-
-/// Whether two stars begin bold words here: `**so**`, and not `2**3`.
-fn opens_bold(before: &str, rest: &str) -> bool {
-    let inner = rest.strip_prefix("**");
-    let begins = inner.is_some_and(|inner| {
-        inner.starts_with(|c: char| !c.is_whitespace() && c != '*')
-            && inner.find("**").is_some_and(|end| !inner[..end].ends_with(char::is_whitespace))
-    });
-    begins && !before.ends_with(|c: char| c.is_alphanumeric() || c == '*')
-}
-
 /// At most `bytes` bytes, cut after a word if there is one to cut after.
 pub(crate) fn shorten(source: &str, bytes: usize) -> &str {
     if source.len() <= bytes {
         return source;
     }
-    let cut = prefix(source, bytes);
-    match cut.rfind(char::is_whitespace) {
-        Some(space) if space > bytes / 2 => cut[..space].trim_end(),
-        _ => cut,
-    }
+    &source[..inline::after_word(source, bytes)]
 }
 
 /// The summary of the allowed sentences.
@@ -517,7 +446,7 @@ mod tests {
             let quoted = compose(&text, &[0], Budget { sentences: 1, bytes: 400 });
             for piece in &quoted.pieces {
                 let said = &quoted.text[piece.output_start..piece.output_end];
-                assert_eq!(said, unmarked(&source[piece.start..piece.end]));
+                assert_eq!(said, inline::unmarked(&source[piece.start..piece.end]));
             }
             assert_eq!(quoted.pieces.len(), 1);
             quoted.text

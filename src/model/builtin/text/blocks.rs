@@ -9,9 +9,9 @@ use std::ops::Range;
 
 use super::super::extract::written;
 use super::super::lexicon::lexicon;
-use super::lines;
 use super::stopwords::is_stop_word;
 use super::words::fold;
+use super::{inline, lines};
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
 /// Fewest bytes of an answer above the mail that it answers; less is a mail that was passed on.
@@ -101,6 +101,9 @@ pub(crate) fn split_said(part: usize, source: &str, role: Role) -> Vec<Block> {
     splitter.cut_sign_off();
     splitter.blocks
 }
+
+/// Bytes of a line from which on a link at its end goes to the next line.
+const LINE_WITH_LINK: usize = 72;
 
 /// What ends a title that the text repeats.
 const STOPS: [char; 5] = ['.', '!', '?', '…', '。'];
@@ -197,6 +200,10 @@ struct Splitter<'a> {
     underline: Option<usize>,
     /// The fence that begins the code at hand.
     fence: Option<Fence>,
+    /// Inside a comment of HTML.
+    in_comment: bool,
+    /// Where the last comment of HTML ends.
+    comments_end: usize,
     /// Inside a query of a database that no fence marks.
     in_query: bool,
     /// The directive of reStructuredText whose lines stand below.
@@ -240,6 +247,8 @@ impl<'a> Splitter<'a> {
             speaker: None,
             section: 0,
             fence: None,
+            in_comment: false,
+            comments_end: source.rfind("-->").unwrap_or(0),
             in_query: false,
             directive: None,
             has_directives: source.lines().any(lines::names_directive),
@@ -287,6 +296,11 @@ impl<'a> Splitter<'a> {
         let text = start + lines::indent(line)..start + line.trim_end().len();
         if self.fence.is_some() {
             return self.extend(Kind::Code, text);
+        }
+        self.in_comment |= trimmed.starts_with("<!--") && start < self.comments_end;
+        if self.in_comment {
+            self.in_comment = !trimmed.contains("-->");
+            return self.single(Kind::Signature, text);
         }
         if self.in_query || lines::begins_query(trimmed) {
             self.in_query = !trimmed.ends_with(';');
@@ -347,6 +361,11 @@ impl<'a> Splitter<'a> {
         if lines::is_row_of_marks(trimmed) {
             return self.close();
         }
+        let says_nothing = inline::is_made_of_marks(trimmed) || inline::defines_label(trimmed);
+        let is_alone = self.open.is_none() && self.next.is_none_or(|next| next.trim().is_empty());
+        if says_nothing || is_alone && inline::leads_elsewhere(trimmed) {
+            return self.single(Kind::Link, text);
+        }
         let below = self.next.filter(|_| self.open.is_none() && !declares_decision(line));
         if let Some(level) = below.and_then(|below| lines::underlined_heading(line, below)) {
             self.underline = Some(self.source.len() - self.rest.len());
@@ -362,6 +381,9 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Link, text);
         }
         if let Some(item) = lines::list_item(line) {
+            if inline::leads_elsewhere(&line[item..]) {
+                return self.single(Kind::Link, text);
+            }
             if self.is_numbered_heading(line, &line[item..]) {
                 return self.heading(2, start + item..text.end);
             }
@@ -672,6 +694,13 @@ impl<'a> Splitter<'a> {
         // `The first line is short` / `and the second goes on` are two lines of one sentence.
         let joins = first.split_whitespace().next().is_some_and(|word| is_stop_word(&fold(word)));
         if low && joins && !stopped && last_line.trim_start().starts_with(char::is_uppercase) {
+            return true;
+        }
+        // A link is too long for the line that it belongs to: `Read the` / `[guide](https://…)`.
+        let link = inline::link_length(first);
+        let last_word = last_line.split_whitespace().next_back().unwrap_or("");
+        let is_open = is_stop_word(&fold(last_word)) || last_line.len() + link > LINE_WITH_LINK;
+        if link > 0 && !stopped && is_open {
             return true;
         }
         let word = first.split_whitespace().next().map_or(0, str::len);

@@ -132,7 +132,13 @@ fn bullet(rest: &str) -> Option<usize> {
             | '•'
             | '◦'
             | '▪'
+            | '■'
+            | '□'
+            | '●'
+            | '○'
+            | '⦁'
             | '‣'
+            | '➢'
             | '·'
             | '–'
             | '—'
@@ -146,7 +152,9 @@ fn bullet(rest: &str) -> Option<usize> {
     );
     let width =
         width + if rest[width..].starts_with(AS_PICTURE) { AS_PICTURE.len_utf8() } else { 0 };
-    (is_bullet && rest[width..].starts_with([' ', '\t'])).then_some(width)
+    // `-Approve the budget` is an item too; `-3 degrees` and `--help` are none.
+    let is_close = first == '-' && rest[width..].starts_with(char::is_uppercase);
+    (is_bullet && (is_close || rest[width..].starts_with([' ', '\t']))).then_some(width)
 }
 
 fn enumerator(rest: &str) -> Option<usize> {
@@ -581,6 +589,16 @@ pub(crate) fn may_close(line: &str) -> bool {
         && said.chars().all(is_word)
         && !says_something(said)
         && !lexicon().ask.imperatives.contains(first.as_str())
+}
+
+/// Whether a line announces the names of who was there: `Présents :`.
+pub(crate) fn announces_attendance(line: &str) -> bool {
+    const ANNOUNCED_BYTES_MAX: usize = 60;
+    let said = line.trim();
+    said.len() <= ANNOUNCED_BYTES_MAX && said.ends_with(':') && {
+        let mut words = said.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.any(|word| lexicon().attendance.contains(fold(word).as_str()))
+    }
 }
 
 /// Whether a line lists who was at a meeting or who was not: `Present: Ana, Ben.` How many may come is a fact.

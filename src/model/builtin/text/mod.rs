@@ -8,6 +8,7 @@ pub mod blocks;
 pub(crate) mod decisions;
 pub(crate) mod finished;
 pub mod hash;
+pub(crate) mod inline;
 pub mod language;
 pub mod lines;
 pub mod sentences;
@@ -124,11 +125,15 @@ impl<'a> Text<'a> {
     fn add_sentence(&mut self, part: usize, source: &str, block: usize, range: Range<usize>) {
         let first = self.tokens.len();
         let (tokens, vocabulary) = (&mut self.tokens, &mut self.vocabulary);
-        words::for_each_token(&source[range.clone()], |start, end| {
-            let (start, end) = (range.start + start, range.start + end);
-            let word = vocabulary.intern(&source[start..end]);
-            tokens.push(Token { start: start as u32, end: end as u32, word });
-        });
+        // The address of a link is no word of the sentence.
+        for words in inline::without_marks(&source[range.clone()]) {
+            let (from, to) = (range.start + words.start, range.start + words.end);
+            words::for_each_token(&source[from..to], |start, end| {
+                let (start, end) = (from + start, from + end);
+                let word = vocabulary.intern(&source[start..end]);
+                tokens.push(Token { start: start as u32, end: end as u32, word });
+            });
+        }
         self.sentences.push(Sentence {
             part,
             start: range.start,
