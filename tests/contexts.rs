@@ -437,6 +437,76 @@ fn an_item_knows_its_feed_and_has_no_message_id() {
     assert!(home.prompts("job").contains("Town news"), "{}", home.prompts("job"));
 }
 
+/// A conversation in a file is a session also where a request names the file: roles, authors and times are told.
+#[test]
+fn a_conversation_of_a_named_file_is_a_session() {
+    let home = Home::without_data();
+    let chats = "{\"id\": \"c1\", \"title\": \"Lease\", \"messages\": [\
+        {\"role\": \"user\", \"author\": \"Ana\", \"time\": \"2026-02-11T23:30:00-05:00\", \"content\": \"Who signs?\"},\
+        {\"role\": \"assistant\", \"time\": \"2026-02-12 00:10\", \"content\": \"The tenant.\"}]}\n\
+        {\"id\": \"c2\", \"title\": \"Boiler\", \"messages\": [\
+        {\"role\": \"user\", \"from\": \"Ben\", \"ts\": \"2026-02-12T01:00:00-05:00\", \"text\": \"It is broken.\"}]}\n";
+    write(&home.path("buses"), "other/chats.jsonl", chats);
+    home.ask("one", SESSION, "document_summary", "other", &["chats.jsonl#c1"], json!({}));
+    home.ask("all", SESSION, "document_summary", "other", &["chats.jsonl"], json!({}));
+    home.ok(&["drain"]);
+    let prompt = home.prompts("one");
+    for told in [
+        "Title: Lease",
+        "\n[m1 Ana (user) 2026-02-11 23:30]\nWho signs?\n\n[m2 assistant 2026-02-12 00:10]\nThe tenant.",
+    ] {
+        assert!(prompt.contains(told), "{told}: {prompt}");
+    }
+    let prompt = home.prompts("all");
+    assert!(prompt.contains(", begins session: Lease]\nWho signs?"), "{prompt}");
+    assert!(
+        prompt.contains("[m3 Ben (user) 01:00, begins session: Boiler]\nIt is broken."),
+        "{prompt}"
+    );
+    home.ok(&["verify"]);
+}
+
+/// A clock time without an offset is told as written, whatever kind of file writes it.
+#[test]
+fn clock_times_without_an_offset_are_kept_in_every_kind_of_file() {
+    const NOTES: &str = "gpt.log.annotate.obsidian_note_meta.v1";
+    let home = Home::without_data();
+    let files = [
+        ("a.md", "---\ndate: 2026-02-11 23:30\n---\nThe roof leaks.\n"),
+        ("b.csv", "id,date,text\nx,2026-02-11 23:30,The roof leaks.\n"),
+        (
+            "c.eml",
+            "From: ana@example.org\nDate: Wed, 11 Feb 2026 23:30\nSubject: Roof\n\nThe roof leaks.\n",
+        ),
+        (
+            "d.json",
+            "[{\"id\": \"x\", \"created_at\": \"2026-02-11T23:30:00\", \"text\": \"The roof leaks.\"}]",
+        ),
+        (
+            "e.html",
+            "<meta property='article:published_time' content='2026-02-11T23:30:00'><p>The roof leaks.",
+        ),
+    ];
+    for (name, text) in files {
+        write(&home.path("buses"), &format!("other/{name}"), text);
+        home.ask(name, NOTES, "document_summary", "other", &[name], json!({}));
+    }
+    home.ok(&["drain"]);
+    for (name, _) in files {
+        let prompt = home.prompts(name);
+        assert!(prompt.contains("2026-02-11T23:30:00\n"), "{name}: {prompt}");
+        let summary = home.ack(name)["summary"].clone();
+        let file = home.path("buses").join(summary["path"].as_str().unwrap());
+        let lines = std::fs::read_to_string(file).unwrap();
+        let items = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let item = items.into_iter().find(|item| item["summary_id"] == summary["summary_id"]);
+        let item = item.unwrap();
+        assert_eq!(item["meta"]["ts_precision"], "local", "{name}");
+        // The clock of the home is five hours behind UTC.
+        assert_eq!(item["ts_abs"], "2026-02-12T04:30:00.000Z", "{name}");
+    }
+}
+
 /// Labels of a prompt with nothing behind them. Only a label before a block of data may end its line.
 fn empty_labels(prompt: &str) -> Vec<&str> {
     let mut lines = prompt.lines().peekable();

@@ -712,3 +712,119 @@ fn messages_that_differ_in_their_author_their_conversation_or_a_wide_id_are_kept
         assert!(all[5..].iter().zip(wide).all(|(one, id)| one["event_id"] == id), "{all:?}");
     }
 }
+
+/// A line or an item that holds a whole conversation is a session of its own: roles, authors and times stay.
+#[test]
+fn each_record_with_messages_is_a_session_on_every_way_in() {
+    let chats = [
+        serde_json::json!({"id": "c1", "title": "Lease", "messages": [
+            {"id": "m1", "role": "user", "author": "Ana", "time": "2026-02-11T23:30:00-05:00", "content": "Who signs the lease?"},
+            {"id": "m2", "role": "assistant", "time": "2026-02-12T00:10:00-05:00", "content": "The tenant signs it."}]}),
+        serde_json::json!({"id": "c2", "messages": [
+            {"id": "m1", "role": "user", "name": "Ben", "timestamp": 1_770_872_400, "content": "The boiler is broken."},
+            {"id": "m2", "role": "user", "content": "I call the plumber."}]}),
+        serde_json::json!({"messages": [
+            {"role": "agent", "author": {"name": "Cleo"}, "created_at": "2026-02-13 09:15", "text": "The gate needs paint."}]}),
+    ];
+    let said = [
+        ("user", "Ana", "2026-02-11T23:30:00-05:00", "Who signs the lease?"),
+        ("assistant", "", "2026-02-12T00:10:00-05:00", "The tenant signs it."),
+        ("user", "Ben", "", "The boiler is broken."),
+        ("user", "", "", "I call the plumber."),
+        ("agent", "Cleo", "2026-02-13T09:15:00", "The gate needs paint."),
+    ];
+    let lines = chats.iter().map(|chat| format!("{chat}\n")).collect::<String>();
+    let list = serde_json::Value::Array(chats.to_vec()).to_string();
+    let whole = serde_json::json!({"conversations": chats}).to_string();
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in [("chats.jsonl", lines), ("list.json", list), ("whole.json", whole)] {
+        let file = write(dir.path().join(name), text.as_bytes());
+        for command in [&["add"][..], &["import", "chat-export"]] {
+            let home = dir.path().join(format!("{name}-{}", command.len()));
+            run(&home, &["init"]);
+            let args = [command, &[&file]].concat();
+            if command.len() == 1 {
+                drop(run_lines(&home, &args))
+            } else {
+                drop(run(&home, &args))
+            }
+            let text = |event: &serde_json::Value, member: &str| {
+                event[member].as_str().unwrap_or_default().to_owned()
+            };
+            let mut found: Vec<_> = events(&home)
+                .iter()
+                .map(|event| ["role", "author", "timestamp", "content"].map(|one| text(event, one)))
+                .collect();
+            let mut wanted: Vec<_> =
+                said.iter().map(|(a, b, c, d)| [a, b, c, d].map(|one| (*one).to_owned())).collect();
+            found.sort();
+            wanted.sort();
+            assert_eq!(found, wanted, "{name} {command:?}");
+            let sessions = tree(&home.join("buses/sessions/daily"));
+            let sessions: usize = sessions
+                .iter()
+                .filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"))
+                .map(|(_, data)| data.iter().filter(|byte| **byte == b'\n').count())
+                .sum();
+            assert_eq!(sessions, 3, "{name} {command:?}");
+        }
+        let home = dir.path().join("sum");
+        run(&home, &["init"]);
+        let mut summed = run_lines(&home, &["sum", &file]);
+        summed.retain(|one| one["source"].is_string());
+        assert_eq!(summed.len(), 3, "{summed:?}");
+        assert_eq!(summed[0]["title"], "Lease");
+    }
+}
+
+/// What cannot be read of such a file is named by its place, and a message that says when it was sent is kept.
+#[test]
+fn a_conversation_without_times_and_a_damaged_line_are_named_beside_the_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "{\"id\": \"a\", \"messages\": [{\"role\": \"user\", \"time\": \"2026-02-11T10:00:00Z\", \"content\": \"One.\"}]}\n\
+                {\"id\": \"b\", \"messages\": [{\"role\": \"user\", \"content\": \"Two.\"}]}\n{\"id\": \"c\",\n\
+                {\"role\": \"user\", \"conversation_id\": \"d\", \"time\": \"2026-02-11T11:00:00Z\", \"content\": \"Three.\"}\n";
+    let file = write(dir.path().join("mixed.jsonl"), text.as_bytes());
+    let home = dir.path().join("home");
+    run(&home, &["init"]);
+    let report = run(&home, &["import", "chat-export", &file]);
+    let told = report["rejected"].as_array().unwrap();
+    let told: Vec<_> = told.iter().map(|one| one["why"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told.len(), 2, "{report}");
+    assert!(told.iter().any(|why| why.contains("no message has a time")), "{told:?}");
+    assert!(told.iter().any(|why| why.contains("not JSON")), "{told:?}");
+    let events = events(&home);
+    let texts: Vec<_> = events.iter().map(|one| one["content"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["One.", "Three."]);
+}
+
+/// A clock time without an offset stays one on the way through `add`: it is no exact moment, and no bare day.
+#[test]
+fn a_note_keeps_a_clock_time_without_an_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    run(&home, &["init"]);
+    write(home.join("summarizer.toml"), b"timezone = \"America/Bogota\"\n");
+    let note = "---\ndate: 2026-02-11 23:30\n---\nThe roof leaks.\n";
+    let chat = "{\"id\": \"q\", \"created_at\": \"2026-02-11\", \"title\": \"Roof\", \"messages\": [\
+                {\"role\": \"user\", \"content\": \"The roof leaks.\"}]}\n";
+    for (name, text, precision, at) in [
+        ("note.md", note, "local", "2026-02-12T04:30:00.000Z"),
+        ("chat.jsonl", chat, "day", "2026-02-11T12:00:00.000Z"),
+    ] {
+        let file = write(dir.path().join(name), text.as_bytes());
+        run_lines(&home, &["add", &file]);
+        let told = run_lines(&home, &["read", "--json"]);
+        let items = tree(&home.join("buses/summaries"));
+        let lines = items
+            .into_iter()
+            .filter(|(path, _)| path.extension().is_some_and(|end| end == "jsonl"));
+        let lines = lines.flat_map(|(_, data)| {
+            String::from_utf8(data).unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+        });
+        let mut lines = lines.map(|line| serde_json::from_str::<serde_json::Value>(&line).unwrap());
+        let item = lines.find(|item| item["meta"]["ts_precision"] == precision);
+        let item = item.unwrap_or_else(|| panic!("{name}: {told:?}"));
+        assert_eq!(item["ts_abs"], at, "{name}");
+    }
+}

@@ -110,7 +110,8 @@ impl SelectArgs {
         let index = index_of_home(disk, &home.upstream_index());
         let upstream = Upstream::new(Arc::clone(disk), &root, index);
         let input = InputSpec::Query { bus, query: self.query()? };
-        let resolved = resolve(&upstream, &input, SummaryKind::Other, &Options::default())
+        let options = Options { zone: Some(config.timezone), ..Options::default() };
+        let resolved = resolve(&upstream, &input, SummaryKind::Other, &options)
             .map_err(|error| Failure::new(Exit::Input, "cannot select").because(&error))?;
         for note in &resolved.notes {
             context.ui.talk(format!("{} {note}", ui::yellow("warning:")));

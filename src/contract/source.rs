@@ -212,6 +212,9 @@ pub struct SourceContext {
     /// Which of its members says that it is private. It is told to no flow.
     #[serde(skip)]
     pub(crate) private_mark: Option<String>,
+    /// The record of a file that it is a message of.
+    #[serde(skip)]
+    pub(crate) conversation: Option<String>,
     /// The sources of a summary. They are told to no flow.
     #[serde(skip)]
     pub(crate) made_from: Option<(Bus, Vec<String>)>,

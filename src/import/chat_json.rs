@@ -1,22 +1,28 @@
-//! Chats as JSON: exports of Telegram, Slack, Discord and Messenger.
+//! Chats as JSON: exports of Telegram, Slack, Discord and Messenger, and records that each hold a conversation.
 //!
 //! Each is a list of messages with an author, a time and words; they differ in the names of members.
 //! Contract: every message with words is returned. What the program says is marked, messages without
-//! words are counted.
+//! words are counted. A conversation whose messages have no time is an error of its own.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 
+use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
+use super::LeftOut;
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
-use super::said::beside_list;
+use super::said::{beside_list, text_within};
 use super::slack::SlackChannel;
 use crate::contract::hash::sha256;
+use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
+use crate::contract::source::TimePrecision;
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
+use crate::upstream::members::{self, named};
 use crate::upstream::moment::Moment;
 
 /// Members that hold the author of a message, from the fullest name to an id.
@@ -41,7 +47,7 @@ const AUTHORS: [&str; 17] = [
 ];
 /// Members that hold the role of who speaks.
 const ROLES: [&str; 2] = ["/role", "/author/role"];
-/// Members that hold the time, the exact ones first.
+/// Members that hold the time, the exact ones first. Others are known by their usual names.
 const TIMES: [&str; 10] = [
     "date_unixtime",
     "timestamp_ms",
@@ -55,7 +61,23 @@ const TIMES: [&str; 10] = [
     "time",
 ];
 /// Members that hold the words.
-const TEXTS: [&str; 2] = ["text", "content"];
+const TEXTS: [&str; 5] = ["text", "content", "message", "body", "value"];
+/// Members of a conversation that hold its id.
+const CHAT_IDS: [&str; 8] = [
+    "/id",
+    "/thread_path",
+    "/channel/id",
+    "/conversation_id",
+    "/session_id",
+    "/thread_id",
+    "/chat_id",
+    "/uuid",
+];
+/// Members of a message that say to which conversation it belongs.
+const CONVERSATIONS: [&str; 4] = ["conversation_id", "session_id", "thread_id", "chat_id"];
+/// Members of a file that hold its conversations.
+const CHATS: [&str; 6] =
+    ["/chats/list", "/chats", "/conversations", "/sessions", "/items", "/data"];
 /// Members that hold who wrote a message that its author only passed on.
 const FORWARDED: [&str; 2] = ["forwarded_from", "forwarded_from_id"];
 /// Members that hold the id of the message that a message answers.
@@ -81,23 +103,110 @@ const DISCORD_WORDS: [&str; 10] = [
 /// Kinds of messages of Messenger that are notes.
 const MESSENGER_NOTES: [&str; 3] = ["Call", "Subscribe", "Unsubscribe"];
 
-/// The conversations of an export. `name` is the name of its file; `channel` is what lies beside one of Slack.
+/// The conversations of an export, or for each that cannot be read its number and the reason. `name` is the name of
+/// its file; `channel` is what lies beside one of Slack.
 pub(super) fn conversations(
     value: &Value,
     name: &str,
     channel: &SlackChannel,
     zone: Tz,
-) -> Vec<Conversation> {
-    let chats = value.pointer("/chats/list").and_then(Value::as_array);
-    let all: Vec<&Value> = chats.map_or_else(|| vec![value], |chats| chats.iter().collect());
-    // What stands beside the list of chats holds for each of them.
-    let around = chats.and_then(|_| value.as_object()).map(|whole| {
-        let around = whole.iter().filter(|(name, _)| *name != "chats");
-        around.map(|(name, value)| (name.clone(), value.clone())).collect()
-    });
+) -> Vec<Result<Conversation, (u64, LeftOut)>> {
+    let (chats, around) = chats_of(value);
     let said = around.as_ref().and_then(said_by_record);
-    let all = all.into_iter().filter_map(|chat| conversation(chat, name, channel, zone));
-    all.map(|one| Conversation { publish: together([one.publish, said]), ..one }).collect()
+    let is_local_only = around.as_ref().is_some_and(says_local_only);
+    let count = chats.len();
+    let mut known = HashMap::new();
+    let mut found = Vec::new();
+    for (chat, number) in chats.iter().zip(1..) {
+        match conversation(chat, name, channel, zone) {
+            Ok(mut one) => {
+                if count > 1 {
+                    set_apart(&mut one, chat, name, &mut known);
+                }
+                one.publish = together([one.publish, said]);
+                one.turns.iter_mut().for_each(|turn| turn.local_only |= is_local_only);
+                found.push(Ok(one));
+            }
+            Err(why) => found.push(Err((number, why))),
+        }
+    }
+    found
+}
+
+/// Whether a record is a whole conversation: it holds a list of messages.
+pub(super) fn is_conversation(record: &Value) -> bool {
+    let messages = record["messages"].as_array();
+    messages.is_some_and(|all| !all.is_empty() && all.iter().all(Value::is_object))
+}
+
+/// Whether a message says when and by whom it was sent, or its conversation says when.
+pub(super) fn is_timed(message: &Value, chat_time: bool) -> bool {
+    let has_voice =
+        ROLES.iter().chain(&AUTHORS).any(|place| message.pointer(place).and_then(scalar).is_some());
+    let has_words = TEXTS.iter().any(|name| !message[*name].is_null());
+    has_voice && has_words && (chat_time || moment_of(message, Tz::UTC).is_some())
+}
+
+/// The conversations in a value, and what stands beside their list and holds for each of them.
+fn chats_of(value: &Value) -> (Vec<Cow<'_, Value>>, Option<Map<String, Value>>) {
+    if let Some(records) = value.as_array().filter(|all| all.iter().any(is_conversation)) {
+        return (apart(records), None);
+    }
+    if value["messages"].is_array() {
+        return (vec![Cow::Borrowed(value)], None);
+    }
+    let mut lists = CHATS.iter().filter_map(|place| value.pointer(place)?.as_array());
+    let listed = lists.find(|list| list.iter().any(|one| one["messages"].is_array()));
+    let Some(listed) = listed else { return (vec![Cow::Borrowed(value)], None) };
+    let is_list = |name: &str| CHATS.iter().any(|place| place[1..].split('/').next() == Some(name));
+    let members = value.as_object().into_iter().flatten();
+    let beside = members.filter(|(name, _)| !is_list(name));
+    let around = beside.map(|(name, one)| (name.clone(), one.clone())).collect();
+    (listed.iter().map(Cow::Borrowed).collect(), Some(around))
+}
+
+/// Records of which some are whole conversations. The others are messages: those of one conversation belong together.
+fn apart(records: &[Value]) -> Vec<Cow<'_, Value>> {
+    let mut chats = Vec::new();
+    let mut loose: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for record in records {
+        if record["messages"].is_array() {
+            chats.push(Cow::Borrowed(record));
+        } else {
+            let id = CONVERSATIONS.iter().find_map(|name| scalar(&record[*name]));
+            loose.entry(id.unwrap_or_default()).or_default().push(record.clone());
+        }
+    }
+    chats.extend(loose.into_iter().map(|(id, messages)| {
+        Cow::Owned(match id.as_str() {
+            "" => Value::Array(messages),
+            id => json!({"id": id, "messages": messages}),
+        })
+    }));
+    chats
+}
+
+/// Tells a conversation from the others of its file: one without an id is named by its first message. `known` has the
+/// first messages of the others, by their ids.
+fn set_apart(
+    one: &mut Conversation,
+    chat: &Value,
+    name: &str,
+    known: &mut HashMap<String, String>,
+) {
+    let given = CHAT_IDS.iter().find_map(|place| scalar(chat.pointer(place)?));
+    let Some(turn) = one.turns.first() else { return };
+    let author = turn.author.as_deref().unwrap_or_default();
+    let first = sha256(format!("{} {author} {}", turn.at.0, turn.text)).hex()[..16].to_owned();
+    let is_another = |id: &String| known.get(id).is_some_and(|other| *other != first);
+    if given.is_none() || is_another(&one.id) {
+        one.id = format!("{}#{first}", one.id);
+    }
+    known.insert(one.id.clone(), first);
+    // The name of the file would be the name of each.
+    if one.title.as_deref() == Some(&folder_or_file(name)) {
+        one.title = given.or(one.title.take());
+    }
 }
 
 fn conversation(
@@ -105,28 +214,37 @@ fn conversation(
     name: &str,
     channel: &SlackChannel,
     zone: Tz,
-) -> Option<Conversation> {
-    let messages = chat.as_array().or_else(|| chat["messages"].as_array())?;
-    let title = ["/name", "/title", "/channel/name"];
+) -> Result<Conversation, LeftOut> {
+    let messages = chat.as_array().or_else(|| chat["messages"].as_array());
+    let messages = messages.ok_or_else(|| LeftOut::Unread("it has no `messages`".to_owned()))?;
+    let title = ["/name", "/title", "/subject", "/channel/name"];
     let title = title.iter().find_map(|place| word(chat.pointer(place)?));
-    let id = ["/id", "/thread_path", "/channel/id"];
-    let id = id.iter().find_map(|place| scalar(chat.pointer(place)?));
+    let id = CHAT_IDS.iter().find_map(|place| scalar(chat.pointer(place)?));
     // Telegram names the chat of a person with themselves by its kind only.
     let saved = || (chat["type"] == "saved_messages").then(|| "Saved Messages".to_owned());
     let title = title.or_else(saved);
     let id = id.or_else(|| title.clone()).unwrap_or_else(|| folder_or_file(name));
     let title = title.or_else(|| channel.between.clone()).unwrap_or_else(|| folder_or_file(name));
+    let project = ["/project", "/project_name", "/project/name"];
+    let project = project.iter().find_map(|place| word(chat.pointer(place)?));
+    let system = "chat_export";
     let mut found =
-        Conversation { id, title: Some(title), system: "chat_export", ..Conversation::default() };
+        Conversation { id, title: Some(title), project, system, ..Conversation::default() };
     let mut people = channel.people.clone();
     people.extend(names(messages));
     let authors = authors(messages, &people);
-    for message in messages {
+    let times: Vec<Option<Sent>> = messages.iter().map(|one| moment_of(one, zone)).collect();
+    // A message without a time was sent with the one before it.
+    let mut last = times.iter().flatten().next().copied().or_else(|| moment_of(chat, zone));
+    for (message, time) in messages.iter().zip(times) {
+        last = time.or(last);
         let text = words(message, &people);
-        let at = TIMES.iter().find_map(|name| moment(&message[*name], zone));
-        let (Some((at, is_local)), false) = (at, text.is_empty()) else {
+        if text.is_empty() {
             found.empty += 1;
             continue;
+        }
+        let Some(Sent { at, precision, written }) = last else {
+            return Err(LeftOut::Unread("no message has a time".to_owned()));
         };
         let author = author(message, &people);
         let is_note = is_note(message);
@@ -135,14 +253,15 @@ fn conversation(
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
             sha256(said).hex()[..16].to_owned()
         };
-        let role = if is_note { "system" } else { role(message) }.to_owned();
+        let role = if is_note { "system".to_owned() } else { role(message) };
         let standing = if is_note { Standing::Hidden } else { Standing::Shown };
         let turn = Turn::new(given.unwrap_or_else(hash), role, at, text, standing);
         let turn = Turn {
             forwarded_from: FORWARDED.iter().find_map(|name| word(&message[*name])),
             reply_to_author: reply_to(message, &authors).filter(|one| Some(one) != author.as_ref()),
             author,
-            is_local,
+            precision,
+            written,
             ..turn
         };
         found.turns.push(turn.marked_by(message));
@@ -150,28 +269,28 @@ fn conversation(
     // Some programs write the newest message first.
     found.turns.sort_by_key(|turn| turn.at);
     let said = channel.is_private.then_some(false);
+    let Some(first) = found.turns.first() else { return Err(LeftOut::EmptyConversation) };
     // What is said of the whole chat stands before its first message.
-    if let Some(first) = found.turns.first()
-        && let Some(text) = chat.as_object().and_then(beside_list)
-    {
-        let is_local = first.is_local;
+    if let Some(text) = chat.as_object().and_then(beside_list) {
+        let (precision, written) = (first.precision, first.written);
         let notes = Turn::new("notes".into(), "system".into(), first.at, text, Standing::Shown);
-        found.turns.insert(0, Turn { is_local, ..notes });
+        found.turns.insert(0, Turn { precision, written, ..notes });
     }
-    (!found.turns.is_empty()).then(|| found.marked_by(chat)).map(|found| {
-        let publish = together([found.publish, said]);
-        Conversation { publish, ..found }
-    })
+    let found = found.marked_by(chat);
+    let publish = together([found.publish, said]);
+    Ok(Conversation { publish, ..found })
 }
 
 /// The role of who speaks, where the message says one; a person otherwise.
-fn role(message: &Value) -> &'static str {
+fn role(message: &Value) -> String {
     let said = ROLES.iter().find_map(|place| word(message.pointer(place)?));
-    match said.map(|said| said.to_lowercase()).as_deref() {
-        Some("assistant" | "bot" | "model" | "ai") => "assistant",
-        Some("system" | "developer") => "system",
-        Some("tool" | "function") => "tool",
-        _ => "user",
+    let said = said.map_or_else(|| "user".to_owned(), |said| said.to_lowercase());
+    match said.as_str() {
+        "human" | "person" => "user".to_owned(),
+        "bot" | "model" | "ai" | "gpt" => "assistant".to_owned(),
+        "developer" => "system".to_owned(),
+        "function" => "tool".to_owned(),
+        _ => said,
     }
 }
 
@@ -227,10 +346,28 @@ fn reply_to(message: &Value, authors: &BTreeMap<String, String>) -> Option<Strin
     authors.get(&answered).cloned()
 }
 
-/// The time of a message, and whether it is written without an offset.
-fn moment(value: &Value, zone: Tz) -> Option<(Timestamp, bool)> {
-    let is_local = matches!(Moment::read(value, zone), Some(Moment::Local(_)));
-    Some((time(value, zone)?, is_local))
+/// When a message was sent.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    at: Timestamp,
+    precision: TimePrecision,
+    /// With the offset that it is written with.
+    written: Option<DateTime<FixedOffset>>,
+}
+
+fn moment_of(message: &Value, zone: Tz) -> Option<Sent> {
+    let exact = TIMES.iter().map(|name| &message[*name]);
+    let usual = message.as_object().into_iter().flat_map(|members| named(members, members::TIMES));
+    exact.chain(usual).find_map(|value| {
+        // The offset of a number is that of the home.
+        let is_number = value.is_number() || is_of_slack(value);
+        let (precision, written) = match Moment::read(value, zone)? {
+            Moment::At(at) => (TimePrecision::Moment, Some(at).filter(|_| !is_number)),
+            Moment::Local(_) => (TimePrecision::Local, None),
+            Moment::Day(_) => (TimePrecision::Day, None),
+        };
+        Some(Sent { at: time(value, zone)?, precision, written })
+    })
 }
 
 /// The words of a message: one text, or pieces of it.
@@ -245,7 +382,10 @@ fn words(message: &Value, people: &BTreeMap<String, String>) -> String {
             };
             pieces.iter().filter_map(piece).collect()
         }
-        _ => String::new(),
+        Some(inner) => {
+            text_within(inner).or_else(|| text_within(&inner["parts"])).unwrap_or_default()
+        }
+        None => String::new(),
     };
     match is_of_slack(&message["ts"]) {
         true => slack_text(&text, people),
@@ -302,9 +442,17 @@ fn folder_or_file(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use super::{conversations as all, *};
 
-    use super::*;
+    /// The conversations that can be read.
+    fn conversations(
+        value: &Value,
+        name: &str,
+        channel: &SlackChannel,
+        zone: Tz,
+    ) -> Vec<Conversation> {
+        all(value, name, channel, zone).into_iter().filter_map(Result::ok).collect()
+    }
 
     fn shown(value: &Value) -> Vec<String> {
         let found = conversations(

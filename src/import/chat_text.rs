@@ -13,7 +13,7 @@ use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use super::Clock;
 use super::chats::{Conversation, OtherReading, Standing, Turn};
 use crate::contract::hash::sha256;
-use crate::contract::source::on_clock;
+use crate::contract::source::{TimePrecision, on_clock};
 use crate::contract::time::Timestamp;
 use crate::markup::prefix;
 use crate::model::builtin::extract::written::{
@@ -162,7 +162,7 @@ fn read_in(
         let author = line.name.map(str::to_owned);
         found.turns.push(Turn {
             author,
-            is_local: true,
+            precision: TimePrecision::Local,
             ..Turn::new(id, role, at, text.clone(), standing)
         });
     }

@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::fields::time;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::said_by_record;
+use crate::contract::source::TimePrecision;
 use crate::contract::time::Timestamp;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -65,8 +67,10 @@ pub(crate) struct Turn {
     pub publish: Option<bool>,
     /// Whether it stays on this machine.
     pub local_only: bool,
-    /// Whether the export gives a clock time without an offset: `at` is on the clock of the home.
-    pub is_local: bool,
+    /// How exactly the export gives its time. Without an offset, `at` is on the clock of the home.
+    pub precision: TimePrecision,
+    /// Its time as the export writes it, where it has an offset.
+    pub written: Option<DateTime<FixedOffset>>,
 }
 
 impl Turn {
@@ -89,7 +93,8 @@ impl Turn {
             reply_to_author: None,
             publish: None,
             local_only: false,
-            is_local: false,
+            precision: TimePrecision::Moment,
+            written: None,
         }
     }
 

@@ -24,7 +24,7 @@ use super::{
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{said, together};
-use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, zoned};
+use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, zoned};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{day_name, file_of_item, is_day_name, item_name, shown_name};
@@ -157,9 +157,13 @@ impl<'a> Intake<'a> {
                 match talks::exported(self.target.disk, file, &bytes, self.target.clock()) {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
-                    found => {
-                        found.into_iter().try_for_each(|one| self.conversation(file, one, report))
-                    }
+                    found => found.into_iter().try_for_each(|one| match one {
+                        Ok(one) => self.conversation(file, one, report),
+                        Err((number, why)) => {
+                            report.leave_out(&file.name, number, why);
+                            Ok(())
+                        }
+                    }),
                 }
             }
             FileKind::JsonFeed => {
@@ -553,8 +557,17 @@ impl<'a> Intake<'a> {
             if turn.local_only {
                 value[LOCAL_ONLY] = true.into();
             }
-            if let Some(at) = zoned(turn.at, self.target.zone).filter(|_| turn.is_local) {
-                fields::note_local(&mut value, at.naive_local());
+            match (turn.precision, zoned(turn.at, self.target.zone)) {
+                (TimePrecision::Local, Some(at)) => {
+                    fields::note_local(&mut value, at.naive_local());
+                }
+                (TimePrecision::Day, Some(at)) => {
+                    value["date"] = at.date_naive().to_string().into();
+                }
+                _ => {
+                    let written = turn.written.map(|at| at.to_rfc3339());
+                    written.into_iter().for_each(|at| value["timestamp"] = at.into());
+                }
             }
             match turn.standing {
                 Standing::Shown => talk.publish = together([talk.publish, publish]),

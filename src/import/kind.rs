@@ -7,14 +7,20 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::archive::Archive;
-use super::chat_text;
 use super::data_words::{json_has_words, table_has_words};
+use super::{chat_json, chat_text};
 use crate::markup::{prefix, subtitles};
 use crate::model::builtin::extract::written::announces_event;
+use crate::upstream::moment::Moment;
 
 /// Bytes of a file that decide its kind.
 pub(crate) const HEAD_BYTES: usize = 64 << 10;
+/// Lists of messages, and messages of each, that are looked at to know what they are.
+const LISTS_READ: usize = 8;
+const MESSAGES_READ: usize = 3;
 /// Control characters that a short text may hold.
 const CONTROLS_FREE: usize = 1;
 /// A text with more than one further control character in this many is binary.
@@ -384,9 +390,8 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     // These are members of other records too, such as the stations of a career.
     let dated = ["ts", "created_at", "sent_at", "date", "datetime", "time"];
     let timed = timed || has_speaker(start) && dated.iter().any(|key| has(key));
-    // One object that holds a list of messages is one conversation.
-    let is_whole = first_line == "{" || !is_line || start.trim_end().lines().count() == 1;
-    if turns && timed && start.starts_with('{') && has("messages") && is_whole {
+    // A record that holds a list of messages is a conversation.
+    if holds_timed_messages(start) {
         return Some(FileKind::ChatJson);
     }
     if turns && timed {
@@ -401,6 +406,34 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
         return Some(FileKind::JsonFeed);
     }
     Some(FileKind::Json)
+}
+
+/// Whether a record has a list of messages with authors or roles and with times. The first lists and the first messages
+/// of each are looked at.
+fn holds_timed_messages(start: &str) -> bool {
+    let key = "\"messages\"";
+    let lists = start.match_indices(key).take(LISTS_READ).filter_map(|(at, _)| {
+        let list = start[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
+        list.strip_prefix('[')
+    });
+    // The time of a conversation stands beside its list, and is that of its messages.
+    let record = serde_json::Deserializer::from_str(start).into_iter::<Value>().next();
+    let has_time = |record: &Value| {
+        record.as_object().is_some_and(|record| Moment::of(record, chrono_tz::UTC).is_some())
+    };
+    let is_dated = record.and_then(Result::ok).is_some_and(|record| match record {
+        Value::Array(all) => all.first().is_some_and(has_time),
+        record => has_time(&record),
+    });
+    lists.into_iter().any(|mut rest| {
+        (0..MESSAGES_READ).any(|_| {
+            let mut messages = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+            let Some(Ok(message)) = messages.next() else { return false };
+            rest = rest[messages.byte_offset()..].trim_start();
+            rest = rest.strip_prefix(',').unwrap_or("");
+            chat_json::is_timed(&message, is_dated)
+        })
+    })
 }
 
 /// Whether a member `role` says that the user or the assistant of a chat speaks.

@@ -1,32 +1,56 @@
 //! Files of messages between people: which reader takes which.
 
+use serde_json::Value;
+
 use super::chats::Conversation;
 use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::slack::SlackChannel;
-use super::{Clock, chat_json, chat_text, decode};
+use super::{Clock, LeftOut, chat_json, chat_text, decode};
+use crate::contract::json::exact;
 use crate::os::Disk;
 
-/// The conversations of a file of messages between people; none where no message has a time.
-pub(super) fn exported(
-    disk: &dyn Disk,
-    file: &NamedFile,
-    bytes: &[u8],
-    clock: Clock,
-) -> Vec<Conversation> {
+/// A conversation, or its number and why it is none.
+pub(super) type Talk = Result<Conversation, (u64, LeftOut)>;
+
+/// The conversations of a file of messages between people; none where no message has a time. Those that cannot be
+/// read stand beside them.
+pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: Clock) -> Vec<Talk> {
     let Some(text) = decode::text(bytes) else { return Vec::new() };
-    match file.kind {
+    let found: Vec<Talk> = match file.kind {
         FileKind::ChatText => {
-            chat_text::conversation(&text, &file.name, clock).into_iter().collect()
+            chat_text::conversation(&text, &file.name, clock).into_iter().map(Ok).collect()
         }
         _ => {
-            let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let (value, mut damaged) = value_of(&text);
             // Other programs write an object with the messages in it.
             let channel = match value.is_array() {
                 true => SlackChannel::around(disk, &file.path),
                 false => SlackChannel::default(),
             };
-            chat_json::conversations(&value, &file.name, &channel, clock.zone)
+            damaged.extend(chat_json::conversations(&value, &file.name, &channel, clock.zone));
+            damaged
+        }
+    };
+    // Conversations of which none has a time are a text, and those without words are nothing.
+    let is_text = found.iter().all(Result::is_err)
+        && found.iter().any(|one| matches!(one, Err((_, LeftOut::Unread(_)))));
+    if is_text { Vec::new() } else { found }
+}
+
+/// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.
+fn value_of(text: &str) -> (Value, Vec<Talk>) {
+    if let Ok(value) = exact(text) {
+        return (value, Vec::new());
+    }
+    let (mut records, mut damaged) = (Vec::new(), Vec::new());
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()) {
+        match exact(line) {
+            Ok(record) => records.push(record),
+            Err(error) => {
+                damaged.push(Err((number, LeftOut::Unread(format!("not JSON: {error}")))))
+            }
         }
     }
+    (Value::Array(records), damaged)
 }

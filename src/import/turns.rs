@@ -15,6 +15,8 @@ use crate::markup::document::Document;
 
 /// Members that hold the role of a message.
 const ROLES: [&str; 3] = ["role", "from", "speaker"];
+/// Members that hold the name of its author.
+const NAMES: [&str; 5] = ["name", "author", "sender", "speaker", "from"];
 /// Members that hold its words.
 const TEXTS: [&str; 4] = ["content", "text", "value", "message"];
 /// Members that hold its messages.
@@ -53,7 +55,16 @@ fn word(message: &Map<String, Value>, names: &[&str]) -> Option<String> {
 }
 
 fn turn(message: &Map<String, Value>) -> Option<Turn> {
-    let voice = Voice::of(&word(message, &ROLES)?)?;
+    turn_of(message, Voice::of(&word(message, &ROLES)?)?)
+}
+
+/// A message of a list: one whose author is named needs no role.
+fn listed(message: &Map<String, Value>) -> Option<Turn> {
+    let named = || word(message, &NAMES).map(|_| Voice::Said("user"));
+    turn(message).or_else(|| turn_of(message, named()?))
+}
+
+fn turn_of(message: &Map<String, Value>, voice: Voice) -> Option<Turn> {
     let text = TEXTS.iter().find_map(|name| message.get(*name))?;
     let text = match text {
         Value::String(text) => text.trim().to_owned(),
@@ -64,7 +75,7 @@ fn turn(message: &Map<String, Value>) -> Option<Turn> {
         Value::Null => String::new(),
         _ => return None,
     };
-    Some(Turn { voice, name: word(message, &["name", "author"]), text })
+    Some(Turn { voice, name: word(message, &NAMES), text })
 }
 
 /// The messages of a record that is a whole conversation.
@@ -77,7 +88,7 @@ fn inner(record: &Map<String, Value>) -> Option<Vec<&Map<String, Value>>> {
 pub(super) fn is_one(record: &Map<String, Value>) -> bool {
     match inner(record) {
         Some(messages) => {
-            !messages.is_empty() && messages.into_iter().all(|one| turn(one).is_some())
+            !messages.is_empty() && messages.into_iter().all(|one| listed(one).is_some())
         }
         None => turn(record).is_some(),
     }
@@ -121,7 +132,7 @@ pub(super) fn conversations(records: &[&Map<String, Value>]) -> Option<Vec<Docum
 }
 
 fn add(document: &mut Document, message: &Map<String, Value>) {
-    let Some(Turn { voice: Voice::Said(role), name, text }) = turn(message) else { return };
+    let Some(Turn { voice: Voice::Said(role), name, text }) = listed(message) else { return };
     *document = take(std::mem::take(document), message);
     if text.is_empty() {
         return;
@@ -129,6 +140,8 @@ fn add(document: &mut Document, message: &Map<String, Value>) {
     if !document.text.is_empty() {
         document.text.push('\n');
     }
+    // `from: human` is a role and no name.
+    let name = name.filter(|name| Voice::of(name).is_none());
     document.text.push_str(&format!("{}: {text}", name.as_deref().unwrap_or(role)));
 }
 

@@ -17,7 +17,8 @@ use super::{
 use crate::contract::places::DataPlaces;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
-    InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, Window, zoned,
+    InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, TimePrecision,
+    Window, zoned,
 };
 use crate::contract::time::Timestamp;
 use crate::markup::document::{Document, is_known_by_title};
@@ -166,8 +167,17 @@ pub(crate) fn each_unit(
             if found.is_empty() {
                 take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             }
-            let units = found.into_iter().filter_map(|one| of_conversation(file, one, zone));
-            units.for_each(|unit| take(Ok(unit)));
+            for one in found {
+                match one {
+                    Ok(one) => {
+                        of_conversation(file, one, zone).into_iter().for_each(|unit| take(Ok(unit)))
+                    }
+                    Err((number, LeftOut::Unread(why))) => {
+                        take(Err(LeftOut::Unread(format!("conversation {number}: {why}"))));
+                    }
+                    Err((_, why)) => take(Err(why)),
+                }
+            }
             Ok(())
         }
         FileKind::ChatLines => {
@@ -397,9 +407,13 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
             local_only: turn.local_only,
             ..SourceContext::default()
         };
-        if let Some(at) = zoned(turn.at, zone) {
-            context.set_time(at, zone);
-            context.is_zone_assumed = turn.is_local;
+        match (turn.precision, zoned(turn.at, zone)) {
+            (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
+            (precision, Some(at)) => {
+                context.set_time(turn.written.unwrap_or(at), zone);
+                context.is_zone_assumed = precision == TimePrecision::Local;
+            }
+            (_, None) => {}
         }
         texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
         sources.push(context);
@@ -420,8 +434,13 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         (whole.ts, whole.day) = (begin.ts.clone(), begin.day.clone());
         whole.is_zone_assumed = begin.is_zone_assumed;
     }
-    let window =
-        Window { start: Some(first), end: Some(last), timezone: Some(zone.name().to_owned()) };
+    // Messages of which only the day is known give the conversation no hour.
+    let has_clock = sources.iter().any(|source| source.ts.is_some());
+    let window = Window {
+        start: Some(first).filter(|_| has_clock),
+        end: Some(last).filter(|_| has_clock),
+        timezone: Some(zone.name().to_owned()),
+    };
     // A chat that is a file of its own has the name of its file.
     let name = match file.kind {
         FileKind::ChatText => file.name.clone(),

@@ -177,12 +177,12 @@ fn below_front_matter(text: &str, read: impl Fn(&str) -> Document) -> Document {
 }
 
 fn markdown_document(text: &str) -> Document {
-    let body = markdown::body(text);
+    let body = markdown::without_comments(markdown::body(text));
     let front = markdown::front_matter(text).map(FrontMatterFacts::read).unwrap_or_default();
     Document {
         kind: "md",
-        text: body.to_owned(),
-        title: front.title.or_else(|| markdown::title(body)),
+        title: front.title.or_else(|| markdown::title(&body)),
+        text: body.into_owned(),
         date: front.date,
         labels: front.labels,
         members: front.members,

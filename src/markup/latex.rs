@@ -43,7 +43,7 @@ pub(crate) struct Paper {
 
 /// Reads a paper, or a part of one.
 pub(crate) fn paper(source: &str) -> Paper {
-    let source = without_comments(source);
+    let source = without_false(without_comments(source));
     let mut defined = Defined::by(&source);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain =
@@ -339,6 +339,75 @@ fn without_comments(source: &str) -> Cow<'_, str> {
         });
     }
     Cow::Owned(out)
+}
+
+/// The source without what `\iffalse` hides, up to its `\else` or `\fi`. One that never ends hides nothing, and nothing
+/// behind it is looked for.
+fn without_false(source: Cow<'_, str>) -> Cow<'_, str> {
+    if !source.contains("\\iffalse") {
+        return source;
+    }
+    let mut out = String::with_capacity(source.len());
+    let (mut at, mut ends) = (0, true);
+    while let Some(next) = source[at..].find('\\') {
+        let start = at + next;
+        let rest = &source[start..];
+        out.push_str(&source[at..start]);
+        let kept = code_bytes(rest).or_else(|| verb(rest).map(|(_, bytes)| bytes));
+        let word = command_word(rest);
+        if kept.is_none() && word == "iffalse" && ends {
+            if let Some(bytes) = false_bytes(rest) {
+                at = start + bytes;
+                continue;
+            }
+            ends = false;
+        }
+        let one = || 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+        let bytes = kept.unwrap_or_else(|| if word.is_empty() { one() } else { 1 + word.len() });
+        out.push_str(&rest[..bytes]);
+        at = start + bytes;
+    }
+    out.push_str(&source[at..]);
+    Cow::Owned(out)
+}
+
+/// The letters behind the backslash that a text begins with.
+fn command_word(rest: &str) -> &str {
+    let word = &rest[1..];
+    let end = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+    &word[..end]
+}
+
+/// Bytes of an environment for code that a text begins with.
+fn code_bytes(rest: &str) -> Option<usize> {
+    let (name, _) = rest.strip_prefix("\\begin{")?.split_once('}')?;
+    let close = format!("\\end{{{name}}}");
+    let end = VERBATIM.contains(&name).then(|| rest.find(&close))??;
+    Some(end + close.len())
+}
+
+/// Bytes of an `\iffalse` with what it hides, and with the blanks behind its `\else` or `\fi`.
+fn false_bytes(rest: &str) -> Option<usize> {
+    let (mut at, mut open) = ("\\iffalse".len(), 1);
+    while let Some(next) = rest[at..].find('\\') {
+        at += next;
+        let word = command_word(&rest[at..]);
+        match word {
+            "fi" => open -= 1,
+            "iff" | "ifthenelse" => {}
+            word if word.starts_with("if") => open += 1,
+            _ => {}
+        }
+        at += 1 + match word {
+            "" => rest[at + 1..].chars().next().map_or(0, char::len_utf8),
+            word => word.len(),
+        };
+        if open == 0 || word == "else" && open == 1 {
+            let behind = &rest[at..];
+            return Some(at + behind.len() - behind.trim_start_matches([' ', '\t']).len());
+        }
+    }
+    None
 }
 
 /// Where a comment begins: at a percent sign that is not escaped and in no `\verb` or address.

@@ -5,6 +5,9 @@
 //! mark is skipped. Research waves and briefings use ATX headings only ([`lines`]); documents may
 //! also underline their headings ([`headings`]).
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 /// What a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind<'a> {
@@ -59,6 +62,100 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
         start += whole.len() + 1;
     }
     lines
+}
+
+/// The text without comments that no reader is shown: `%%` to `%%`, as Obsidian writes them, and lines such as
+/// `[//]: # (a note)`. Code has no comments.
+pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
+    if !text.contains("%%") && !text.contains("]: ") {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let (mut at, mut begins) = (0, true);
+    let mut fence: Option<(char, usize)> = None;
+    while at < text.len() {
+        let line_end = text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+        let line = &text[at..line_end];
+        let bare = line.trim_end_matches(['\n', '\r']);
+        let was_open = fence.is_some();
+        if begins {
+            fence = match fence {
+                Some(open) => Some(open).filter(|open| !closes(bare, *open)),
+                None => opens(bare),
+            };
+        }
+        if was_open || fence.is_some() {
+            out.push_str(line);
+            (at, begins) = (line_end, true);
+            continue;
+        }
+        if begins && is_note(bare) {
+            at = line_end;
+            continue;
+        }
+        let Some((start, is_block)) = comment_in(text, at..line_end, begins) else {
+            out.push_str(line);
+            (at, begins) = (line_end, true);
+            continue;
+        };
+        let limit = if is_block { text.len() } else { line_end };
+        let inner = start + COMMENT.len();
+        match text[inner..limit].find(COMMENT) {
+            Some(end) => {
+                out.push_str(&text[at..start]);
+                at = inner + end + COMMENT.len();
+            }
+            None => {
+                out.push_str(&text[at..inner]);
+                at = inner;
+            }
+        }
+        begins = false;
+    }
+    Cow::Owned(out)
+}
+
+/// What stands before and after a comment of Obsidian.
+const COMMENT: &str = "%%";
+
+/// Where the first comment of a line begins, and whether nothing stands before it. `begins`: the line is
+/// looked at from its beginning.
+fn comment_in(text: &str, line: Range<usize>, begins: bool) -> Option<(usize, bool)> {
+    let mut at = line.start;
+    while let Some(next) = text[at..line.end].find(['`', '%']) {
+        at += next;
+        let mark = char::from(text.as_bytes()[at]);
+        let rest = &text[at..line.end];
+        let run = rest.len() - rest.trim_start_matches(mark).len();
+        if mark == '`' {
+            let code = &rest[run..];
+            let end = code.find(&rest[..run]).map(|end| end + run);
+            at += run + end.unwrap_or(0);
+            continue;
+        }
+        let before = text[..at].chars().next_back();
+        // A per cent sign behind a number is one.
+        if run >= COMMENT.len()
+            && before.is_none_or(|c| c.is_whitespace() || "([{>\"'*_".contains(c))
+        {
+            let is_block = begins && text[line.start..at].trim().is_empty();
+            return Some((at, is_block));
+        }
+        at += run;
+    }
+    None
+}
+
+/// Whether a line is a note to writers in the shape of a link that nothing uses: `[//]: # (a note)`.
+fn is_note(line: &str) -> bool {
+    let line = line.trim_start();
+    let Some((name, target)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "))
+    else {
+        return false;
+    };
+    let is_named = name == "//" || name.eq_ignore_ascii_case("comment");
+    let target = target.trim_start();
+    is_named && (target.starts_with('#') || target.starts_with("<>"))
 }
 
 fn fence_run(text: &str) -> Option<(char, usize, &str)> {

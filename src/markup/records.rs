@@ -15,6 +15,15 @@ use crate::contract::publish;
 
 /// Members that hold the whole text of a record, the first that has words counts.
 const TEXTS: [&str; 5] = ["content_text", "text", "content", "body", "content_html"];
+/// The member of a record that holds the messages of a conversation.
+pub(crate) const MESSAGES: &str = "messages";
+/// Members of a message that hold its words, its author and its time.
+const WORDS: [&str; 5] = ["text", "content", "message", "body", "value"];
+const SPEAKERS: [&str; 6] = ["author", "from", "sender", "speaker", "name", "user"];
+/// Members of a conversation that say something of all of it.
+const NOTES: [&str; 6] = ["notes", "note", "comment", "comments", "summary", "description"];
+const CLOCKS: [&str; 8] =
+    ["timestamp", "ts", "time", "date", "datetime", "created_at", "sent_at", "create_time"];
 /// Members that name a record.
 const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 /// Longest id of a record that is used, in bytes. A longer one is no name.
@@ -84,6 +93,21 @@ impl List {
             "csv" | "tsv" => Ok(Some(rows(kind, text))),
             _ => Ok(None),
         }
+    }
+
+    /// A file that is one conversation, as a list with this item; `None` where it is something else.
+    pub(crate) fn of_conversation(text: &str) -> Option<List> {
+        let record = value_of(text)?;
+        conversation(record.as_object()?)?;
+        let start = text.len() - text.trim_start().len();
+        let line = text[..start].matches('\n').count() as u64 + 1;
+        let slots = vec![Slot { bytes: start..text.trim_end().len(), line }];
+        Some(List { shape: Shape::Json, slots, publish: None, feed: None })
+    }
+
+    /// Whether its items are JSON values.
+    pub(crate) fn is_json(&self) -> bool {
+        self.shape == Shape::Json
     }
 
     /// The names of the columns of a table, and the cells of its first rows.
@@ -186,6 +210,85 @@ fn json_record(raw: &str) -> Record {
     let values = value_of(raw).and_then(|value| value.as_object().cloned()).unwrap_or_default();
     let pairs = members.into_iter().filter_map(|(name, raw)| Some((name, Shown::of(raw)?)));
     Record { members: values, ..record_of(pairs.collect()) }
+}
+
+/// A message of a conversation that is one record.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Message {
+    /// Its place in the list, from 1; 0 for what is said of the whole conversation.
+    pub number: usize,
+    pub text: String,
+    /// What is known of it: its own members, and those of the conversation that hold for each of its messages.
+    pub members: Map<String, Value>,
+}
+
+/// The messages of a record that is a conversation; `None` where it is something else. A message without words is none.
+pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> {
+    let of_text = |name: &&str| record.keys().any(|key| key.eq_ignore_ascii_case(name));
+    if TEXTS.iter().any(|name| of_text(&name)) {
+        return None;
+    }
+    let all = record.get(MESSAGES)?.as_array()?;
+    if !all.iter().all(Value::is_object) {
+        return None;
+    }
+    let is_own =
+        |name: &str| WORDS.contains(&name) || CLOCKS.contains(&name) || NOTES.contains(&name);
+    let common = record.iter().filter(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        name != MESSAGES
+            && !IDS.contains(&name.as_str())
+            && !is_own(&name)
+            // The name of a conversation is its title.
+            && (name == "name" || !SPEAKERS.contains(&name.as_str()))
+    });
+    let common: Map<String, Value> =
+        common.map(|(name, one)| (name.clone(), one.clone())).collect();
+    // A message without a time was sent with the one before it.
+    let clock = |members: &Map<String, Value>| {
+        CLOCKS.iter().find_map(|name| members.get(*name).filter(|one| !one.is_null())).cloned()
+    };
+    let mut time =
+        all.iter().filter_map(Value::as_object).find_map(clock).or_else(|| clock(record));
+    let mut found = Vec::new();
+    let notes =
+        NOTES.iter().filter_map(|name| Some(format!("{name}: {}", said(record.get(*name)?)?)));
+    let notes = notes.collect::<Vec<_>>().join("\n");
+    let dated = |mut members: Map<String, Value>, time: &Option<Value>| {
+        members.extend(time.iter().map(|time| ("timestamp".to_owned(), time.clone())));
+        members
+    };
+    if !notes.is_empty() {
+        let members = dated(common.clone(), &time);
+        found.push(Message { number: 0, text: notes, members });
+    }
+    for (message, number) in all.iter().filter_map(Value::as_object).zip(1..) {
+        time = clock(message).or(time);
+        let Some(text) = WORDS.iter().find_map(|name| said(message.get(*name)?)) else { continue };
+        let author = SPEAKERS.iter().find_map(|name| said(message.get(*name)?));
+        let own = message.iter().filter(|(name, _)| {
+            !is_own(name) && !SPEAKERS.contains(&name.as_str()) && !IDS.contains(&name.as_str())
+        });
+        let mut members = dated(common.clone(), &time);
+        members.extend(own.map(|(name, one)| (name.clone(), one.clone())));
+        members.extend(author.map(|author| ("author".to_owned(), author.into())));
+        found.push(Message { number, text, members });
+    }
+    found.iter().any(|one| one.number > 0).then_some(found)
+}
+
+/// Words in a value: a text, the name in an object, or the texts in the parts of a list.
+fn said(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Object(members) => members.get("name")?.as_str()?.to_owned(),
+        Value::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.as_str().or(part["text"].as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => return None,
+    };
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn record_of(pairs: Vec<(String, Shown)>) -> Record {

@@ -4,13 +4,14 @@
 //! member gives null. Producers name things in several ways: each member has a short list of names,
 //! and the first that holds a value counts. Unknown members of an event are kept in `meta`, bounded.
 
+use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
 use super::members::{AUTHORS, TITLES, folded, named};
 use super::moment::Moment;
-use super::other::parts_of;
+use super::other::{conversation_of, parts_of};
 use super::resolve::{Resolved, only};
 use super::sources::is_summary_id;
 use super::view::Upstream;
@@ -95,6 +96,9 @@ pub(crate) fn context_of(
             first.begins_session = Some(name.clone());
         }
     }
+    if resolved.bus == Bus::Other {
+        name_talks(&mut sources);
+    }
     let (whole, window) = whole(resolved, &sources, zone);
     Ok(Some(InputContext { sources, whole, window }))
 }
@@ -166,13 +170,17 @@ fn each_context(
             Bus::ChunkBus => of_chunk(record, zone),
             Bus::Other if is_summary_id(source.id) => of_summary(record, zone),
             Bus::Other => {
+                let members = record.as_object();
+                let talk = members.and_then(|members| conversation_of(source.id, members));
                 let kind = match parts_of(source.id) {
+                    _ if talk.is_some() => SourceKind::Event,
                     (_, Some(_)) => SourceKind::Record,
                     _ => SourceKind::Document,
                 };
                 let context = record.as_object().map(|record| of_members(record, zone));
                 SourceContext {
                     kind,
+                    conversation: talk.map(str::to_owned),
                     is_known_by_title: is_known_by_title(&extension_of(source.file)),
                     ..context.unwrap_or_default()
                 }
@@ -200,7 +208,8 @@ fn each_context(
         if context.origin.path.is_none() {
             context.origin.path = Some(source.file.to_owned());
             // The file of a day of summaries is sorted and grows, so the number of a line changes.
-            let has_line = source.bus != Bus::Other || context.kind == SourceKind::Record;
+            let has_line = source.bus != Bus::Other
+                || matches!(context.kind, SourceKind::Record | SourceKind::Event);
             context.origin.line = has_line.then_some(source.line);
         }
         take(context);
@@ -222,9 +231,12 @@ fn whole(
     };
     match resolved.bus {
         Bus::SessionBus => {
+            // Messages of which only the day is known give the session no hour.
+            let clock = |source: &SourceContext| source.ts.is_some() || source.day.is_none();
+            let has_clock = sources.is_empty() || sources.iter().any(clock);
             let window = Window {
-                start: common.start_ms.map(Timestamp),
-                end: common.end_ms.map(Timestamp),
+                start: common.start_ms.filter(|_| has_clock).map(Timestamp),
+                end: common.end_ms.filter(|_| has_clock).map(Timestamp),
                 // Times of day are told in the zone of the home, unless the producer names another.
                 timezone: common
                     .timezone
@@ -245,6 +257,8 @@ fn whole(
             if let Some(at) = window.start.and_then(|start| zoned(start, zone)) {
                 session.set_time(at, zone);
                 session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
+            } else {
+                session.day = sources.iter().filter_map(|source| source.day.clone()).min();
             }
             (Some(session), Some(window))
         }
@@ -255,8 +269,10 @@ fn whole(
             let origin = Origin { line: None, ..first.origin.clone() };
             // The items of a list may be by different people and of different days.
             let authors = sources.iter().all(|source| source.author == first.author);
-            let times =
-                sources.iter().all(|source| (&source.ts, &source.day) == (&first.ts, &first.day));
+            let time = |source: &SourceContext| {
+                (source.ts.clone(), source.day.clone(), source.is_zone_assumed)
+            };
+            let times = sources.iter().all(|source| time(source) == time(first));
             let document = SourceContext {
                 id: only.clone(),
                 kind: SourceKind::Document,
@@ -266,12 +282,54 @@ fn whole(
                 author: first.author.clone().filter(|_| authors),
                 ts: first.ts.clone().filter(|_| times),
                 day: first.day.clone().filter(|_| times),
+                is_zone_assumed: first.is_zone_assumed && times,
                 labels,
                 ..SourceContext::default()
             };
             (Some(document), None)
         }
-        Bus::EventBus | Bus::Other => (None, None),
+        Bus::Other => talk(sources, zone),
+        Bus::EventBus => (None, None),
+    }
+}
+
+/// The session that messages of files are, when all sources are messages.
+fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext>, Option<Window>) {
+    let talks: Option<Vec<&str>> = sources.iter().map(|one| one.conversation.as_deref()).collect();
+    let Some([first, others @ ..]) = talks.as_deref() else { return (None, None) };
+    let is_one = others.iter().all(|other| other == first);
+    let times = || sources.iter().filter_map(SourceContext::time);
+    let at = |time: DateTime<FixedOffset>| Timestamp(time.timestamp_millis());
+    let (start, end) = (times().min(), times().max());
+    let window = Window {
+        start: start.map(at),
+        end: end.map(at),
+        timezone: start.map(|_| zone.name().to_owned()),
+    };
+    let mut session = SourceContext { kind: SourceKind::Session, ..SourceContext::default() };
+    if is_one {
+        let one = &sources[0];
+        session.id = (*first).to_owned();
+        session.title = one.title.clone();
+        session.labels = one.labels.clone();
+        session.origin = one.origin.clone();
+    }
+    if let Some(start) = start {
+        session.set_time(start, zone);
+        session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
+    }
+    (Some(session), Some(window))
+}
+
+/// Names the session that each first message begins, where messages of several conversations follow one another.
+fn name_talks(sources: &mut [SourceContext]) {
+    let all = |source: &SourceContext| source.conversation.clone();
+    let Some(talks) = sources.iter().map(all).collect::<Option<Vec<_>>>() else { return };
+    let is_first = |at: usize| at == 0 || talks[at] != talks[at - 1];
+    let firsts: Vec<usize> = (0..talks.len()).filter(|at| is_first(*at)).collect();
+    for at in firsts.iter().filter(|_| firsts.len() > 1) {
+        let name = sources[*at].title.clone().unwrap_or_else(|| talks[*at].clone());
+        sources[*at].begins_session = Some(name);
     }
 }
 
@@ -368,10 +426,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
         meta: meta(record.as_object().into_iter().flatten()),
         ..SourceContext::default()
     };
-    match written_time(record) {
-        Some(Moment::Local(local)) => context.set_local(local, zone),
-        moment => context.set_moment(moment, zone),
-    }
+    context.set_moment(written_time(record), zone);
     context.local_only = record.as_object().is_some_and(says_local_only);
     // A rule about a sender holds for what he sent too, where another person wrote it.
     let senders = ["author", "from", "sender"].iter().filter_map(|name| author(record.get(name)?));
@@ -582,8 +637,10 @@ impl SourceContext {
     pub(crate) fn set_moment(&mut self, moment: Option<Moment>, zone: Tz) {
         match moment {
             Some(Moment::At(at)) => self.set_time(at, zone),
-            // A day without a time names no moment, nor does a clock time without an offset.
-            Some(moment) => self.day = Some(moment.day_in(zone).to_string()),
+            // The clock time is known, and its offset is not.
+            Some(Moment::Local(local)) => self.set_local(local, zone),
+            // A day without a time names no moment.
+            Some(moment @ Moment::Day(_)) => self.day = Some(moment.day_in(zone).to_string()),
             None => {}
         }
     }

@@ -25,6 +25,7 @@ pub(crate) const TIMES: &[&str] = &[
     "created",
     "createdat",
     "createtime",
+    "sentat",
     "updated",
     "updatedat",
     "datemodified",

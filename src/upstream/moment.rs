@@ -49,16 +49,7 @@ impl Moment {
         }
     }
 
-    /// Milliseconds for sorting. A day counts as its noon, and so does a time without an offset.
-    pub(crate) fn millis(self) -> i64 {
-        match self {
-            Moment::At(at) => at.timestamp_millis(),
-            Moment::Local(local) => Day(local.date()).noon().0,
-            Moment::Day(day) => day.noon().0,
-        }
-    }
-
-    /// Milliseconds of an event, which must have some: a time without an offset is on the clock of the zone.
+    /// Milliseconds of what must have some, such as an event: a time without an offset is on the clock of the zone.
     /// The day of these milliseconds in the zone is the day as written.
     pub(crate) fn event_millis(self, zone: Tz) -> i64 {
         match self {

@@ -6,6 +6,7 @@
 //! See docs/adr/0084-items-of-lists-as-sources.md.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
 use super::beneath::{inside, outside};
@@ -15,11 +16,13 @@ use super::moment::Moment;
 use super::source::RESOLVE_IDS_MAX;
 use super::text::normalize;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::publish::{said_by_record, together};
 use crate::contract::vocabulary::ReasonCode;
 use crate::markup::document::{self, Document};
-use crate::markup::records::{LIST_KINDS, List, Record};
+use crate::markup::records::{LIST_KINDS, List, Message, Record, conversation};
 use crate::model::builtin::extract::written::{Order, order_of};
 use crate::os::Disk;
+use serde_json::{Map, Value};
 
 /// The folder, relative to the bus home.
 pub(crate) const OTHER_DIR: &str = "other";
@@ -29,6 +32,18 @@ pub(crate) const OTHER_BYTES_MAX: u64 = 64 << 20;
 const SAMPLE_BYTES_MAX: usize = 64 << 10;
 /// Hex digits of the hash that names an item without an id.
 const KEY_DIGITS: usize = 16;
+
+/// The member of a message that names the item it is a message of.
+pub(crate) const CONVERSATION: &str = "conversation_id";
+
+/// The item that a source is a message of, by its id and what is known of it.
+pub(crate) fn conversation_of<'i>(id: &'i str, members: &Map<String, Value>) -> Option<&'i str> {
+    let (talk, number) = id.rsplit_once('#')?;
+    let name = members.get(CONVERSATION)?.as_str()?;
+    let is_message = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'~');
+    let is_of = talk.strip_suffix(name).is_some_and(|path| path.ends_with('#'));
+    (is_message && is_of).then_some(talk)
+}
 
 /// One file as it was read.
 pub struct OtherFile {
@@ -54,9 +69,19 @@ pub(crate) struct Items {
     /// Bytes of the file before its text.
     mark: usize,
     list: List,
-    /// One for each item, in their order.
+    /// One for each source, in their order: an item, or a message of an item that is a conversation.
     keys: Vec<String>,
+    /// The item of each source, and the message of it.
+    parts: Vec<(usize, Option<Message>)>,
     places: HashMap<String, usize>,
+    /// The messages of each conversation, by the name of its item.
+    talks: HashMap<String, Talk>,
+}
+
+/// An item that is a conversation: its messages among the sources, and its place in the list.
+struct Talk {
+    messages: Range<usize>,
+    slot: usize,
 }
 
 pub(crate) struct Item {
@@ -74,8 +99,9 @@ pub(crate) struct Item {
 impl Items {
     fn new(text: String, mark: usize, list: List) -> Items {
         let (mut keys, mut places) = (Vec::with_capacity(list.slots.len()), HashMap::new());
+        let (mut parts, mut talks) = (Vec::new(), HashMap::new());
         let (mut sample, mut sampled) = (Vec::new(), 0);
-        for slot in &list.slots {
+        for (at, slot) in list.slots.iter().enumerate() {
             let record = list.record(&text, slot);
             if sampled < SAMPLE_BYTES_MAX {
                 sample.extend(words(&record.text, &record.members).map(str::to_owned));
@@ -85,36 +111,79 @@ impl Items {
                 let hash = sha256(normalize(&record.text).as_bytes()).hex();
                 hash[..KEY_DIGITS].to_owned()
             });
-            let mut name = key.clone();
-            let mut count = 1;
             // Several items may have one name: the later ones are counted.
-            while places.contains_key(&name) {
-                count += 1;
-                name = format!("{key}~{count}");
+            let unique =
+                |key: String, places: &HashMap<String, usize>, talks: &HashMap<String, Talk>| {
+                    let mut name = key.clone();
+                    let mut count = 1;
+                    while places.contains_key(&name) || talks.contains_key(&name) {
+                        count += 1;
+                        name = format!("{key}~{count}");
+                    }
+                    name
+                };
+            let name = unique(key, &places, &talks);
+            let talk = list.is_json().then(|| conversation(&record.members)).flatten();
+            let Some(messages) = talk else {
+                places.insert(name.clone(), keys.len());
+                keys.push(name);
+                parts.push((at, None));
+                continue;
+            };
+            let first = keys.len();
+            for mut message in messages {
+                let key = unique(format!("{name}#{}", message.number), &places, &talks);
+                message.members.insert(CONVERSATION.to_owned(), name.as_str().into());
+                places.insert(key.clone(), keys.len());
+                keys.push(key);
+                parts.push((at, Some(message)));
             }
-            places.insert(name.clone(), keys.len());
-            keys.push(name);
+            talks.insert(name, Talk { messages: first..keys.len(), slot: at });
         }
         let order = order_of(sample.iter().map(String::as_str));
-        Items { order, text, mark, list, keys, places }
+        Items { order, text, mark, list, keys, parts, places, talks }
     }
 
-    /// The names of the items, in the order of the file.
+    /// The names of the sources, in the order of the file.
     pub(crate) fn keys(&self) -> &[String] {
         &self.keys
     }
 
+    /// The names of the sources that this name stands for: one, or the messages of a conversation.
+    pub(crate) fn named(&self, key: &str) -> Option<&[String]> {
+        let range = match (self.talks.get(key), self.places.get(key)) {
+            (Some(talk), _) => talk.messages.clone(),
+            (None, Some(at)) => *at..at + 1,
+            (None, None) => return None,
+        };
+        Some(&self.keys[range])
+    }
+
+    /// The place of the item behind a name, and its message. Summaries made before have a conversation as one item.
+    fn part(&self, key: &str) -> Option<(usize, Option<&Message>)> {
+        match self.places.get(key) {
+            Some(at) => Some((self.parts[*at].0, self.parts[*at].1.as_ref())),
+            None => self.talks.get(key).map(|talk| (talk.slot, None)),
+        }
+    }
+
     /// The item with this name.
     pub(crate) fn get(&self, key: &str) -> Option<Item> {
-        let slot = &self.list.slots[*self.places.get(key)?];
-        let record = self.list.record(&self.text, slot);
-        let own = crate::contract::publish::said_by_record(&record.members);
+        let (slot, message) = self.part(key)?;
+        let slot = &self.list.slots[slot];
+        let mut record = self.list.record(&self.text, slot);
+        let mut own = said_by_record(&record.members);
+        if let Some(message) = message {
+            own = together([own, said_by_record(&message.members)]);
+            let (text, members) = (message.text.clone(), message.members.clone());
+            record = Record { id: None, text, is_whole: true, members };
+        }
         Some(Item {
             date: match Moment::of(&record.members, chrono_tz::UTC) {
                 Some(_) => None,
                 None => day_of(&record.text, None, &record.members, self.order, None),
             },
-            publish: crate::contract::publish::together([own, self.list.publish]),
+            publish: together([own, self.list.publish]),
             record,
             line: slot.line,
             offset: (self.mark + slot.bytes.start) as u64,
@@ -124,8 +193,8 @@ impl Items {
 
     /// The item as it is written.
     pub(crate) fn raw(&self, key: &str) -> Option<&str> {
-        let slot = &self.list.slots[*self.places.get(key)?];
-        Some(&self.text[slot.bytes.clone()])
+        let (slot, _) = self.part(key)?;
+        Some(&self.text[self.list.slots[slot].bytes.clone()])
     }
 }
 
@@ -186,7 +255,9 @@ pub(super) fn content(name: &str, bytes: &[u8]) -> Result<Content, String> {
     let kind = document::extension_of(name);
     if LIST_KINDS.contains(&kind.as_str()) {
         let text = document::text_of(bytes)?;
-        if let Some(list) = List::of(&kind, text)? {
+        let list = List::of(&kind, text)?;
+        if let Some(list) = list.or_else(|| List::of_conversation(text).filter(|_| kind == "json"))
+        {
             if list.slots.len() > RESOLVE_IDS_MAX {
                 let count = list.slots.len();
                 return Err(format!("{count} items are too many: split it at {RESOLVE_IDS_MAX}"));
@@ -260,6 +331,28 @@ mod tests {
         match read(&HostDisk, root, id).unwrap().content {
             Content::Items(items) => items,
             Content::Document(_) => panic!("{id} is no list"),
+        }
+    }
+
+    /// `tests/tools/source_text.py` computes the same vectors by itself.
+    #[test]
+    fn the_vectors_of_lists_hold() {
+        let vectors = include_str!("../../tests/golden/markup/lists.json");
+        let vectors: Vec<Value> = serde_json::from_str(vectors).unwrap();
+        for vector in vectors {
+            let text = |member: &str| vector[member].as_str().unwrap();
+            let name = format!("x.{}", text("kind"));
+            let found: Vec<Value> = match content(&name, text("source").as_bytes()).unwrap() {
+                Content::Document(_) => Vec::new(),
+                Content::Items(items) => {
+                    let item = |key: &String| {
+                        let item = items.get(key).unwrap();
+                        serde_json::json!([key, item.line, normalize(&item.record.text)])
+                    };
+                    items.keys().iter().map(item).collect()
+                }
+            };
+            assert_eq!(Value::Array(found), vector["items"], "{}", text("name"));
         }
     }
 

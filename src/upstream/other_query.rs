@@ -32,7 +32,7 @@ pub(super) fn dated(
     list(upstream, "", &mut found)?;
     let (mut ids, mut undated, mut unread) = (Vec::new(), 0_u64, found.odd);
     for file in &found.files {
-        let mut gathered = Gathered::default();
+        let mut gathered = Gathered { zone: Some(zone), ..Gathered::default() };
         match gathered.other(upstream, &[file]) {
             Ok(()) => {}
             Err(defect) if is_of_file(&defect) => {

@@ -259,7 +259,8 @@ fn resolve_once(
     if !kind.fits(located.bus) {
         return Err(kind_bus_mismatch(kind, located.bus));
     }
-    let mut work = Work { upstream, kind, options, located, gathered: Gathered::default() };
+    let gathered = Gathered { zone: options.zone, ..Gathered::default() };
+    let mut work = Work { upstream, kind, options, located, gathered };
     Ok(work.run()?)
 }
 

@@ -19,6 +19,7 @@ use super::record::{
 use super::source::{RESOLVE_IDS_MAX, Source, SourceFile, Sources, UpstreamRef};
 use super::text::normalize;
 use super::view::{Hit, Partition, Upstream};
+use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use crate::contract::hash::{Digest, sha256};
@@ -41,6 +42,8 @@ pub(super) struct Gathered {
     pub later: BTreeSet<String>,
     /// Ids that were asked for, by those of the newer versions that stand in their places.
     pub replaced: BTreeMap<String, String>,
+    /// The zone of clock times without an offset; UTC when absent.
+    pub zone: Option<Tz>,
 }
 
 /// A session with the place it takes among others.
@@ -432,6 +435,10 @@ impl Gathered {
         Ok(())
     }
 
+    fn zone(&self) -> Tz {
+        self.zone.unwrap_or(Tz::UTC)
+    }
+
     /// Puts chunks after what is there, in the order of the places, each once, and gives the
     /// positions they state.
     pub(super) fn chunks(
@@ -440,6 +447,7 @@ impl Gathered {
         hits: &[Hit],
     ) -> Result<Vec<[Option<i64>; 3]>, Defect> {
         let mut reader = Reader::new(upstream);
+        let zone = self.zone();
         let mut positions = Vec::new();
         let mut seen = HashSet::new();
         for hit in hits {
@@ -454,7 +462,10 @@ impl Gathered {
                     title: record.title(),
                     document_id: Some(&record.document_id.0),
                     index_id: record.index_id(),
-                    time_ms: record.metadata.as_object().and_then(|members| time_of(members, None)),
+                    time_ms: record
+                        .metadata
+                        .as_object()
+                        .and_then(|members| time_of(members, None, zone)),
                     publish: publish::said_in_line(&line),
                     ..blank(&record.chunk_id.0, *at)
                 };
@@ -491,7 +502,7 @@ impl Gathered {
         seen: &mut HashSet<IdKey>,
     ) -> Result<(), Defect> {
         let (path, key) = parts_of(id);
-        let upstream = reader.upstream;
+        let (upstream, zone) = (reader.upstream, self.zone());
         let read = reader.others.read(upstream.disk(), upstream.root(), path)?;
         if !self.upstream.contains_key(&read.path) {
             self.upstream.insert(read.path.clone(), plain_ref(read));
@@ -511,7 +522,7 @@ impl Gathered {
                 let source = Source {
                     title: document.title.as_deref(),
                     document_id: Some(&source_id),
-                    time_ms: time_of(&document.members, document.date.as_deref()),
+                    time_ms: time_of(&document.members, document.date.as_deref(), zone),
                     publish: document.publish,
                     len: read.bytes,
                     ..blank(&source_id, RecordAt { offset: 0, len: 0, line: 1 })
@@ -521,8 +532,10 @@ impl Gathered {
             (Content::Document(_), Some(_)) => return Err(absent(id)),
             (Content::Items(items), _) => items,
         };
-        let one = key.map(str::to_owned);
-        let keys = one.as_ref().map_or(items.keys(), std::slice::from_ref);
+        let keys = match key {
+            None => items.keys(),
+            Some(key) => items.named(key).ok_or_else(|| no_item(path, key, items))?,
+        };
         for key in keys {
             let source_id = format!("other:{path}#{key}");
             if !seen.insert(IdKey::of(&source_id)) {
@@ -533,7 +546,7 @@ impl Gathered {
             let source = Source {
                 title: title.map(str::trim).filter(|title| !title.is_empty()),
                 document_id: Some(&source_id),
-                time_ms: time_of(&item.record.members, item.date.as_deref()),
+                time_ms: time_of(&item.record.members, item.date.as_deref(), zone),
                 publish: item.publish,
                 line: item.line,
                 offset: item.offset,
@@ -680,9 +693,10 @@ pub(super) fn plain_id(id: &str) -> &str {
     id.strip_prefix("other:").unwrap_or(id)
 }
 
-fn time_of(members: &Map<String, Value>, day: Option<&str>) -> Option<i64> {
-    let day = || Moment::read(&day?.into(), chrono_tz::UTC);
-    Moment::of(members, chrono_tz::UTC).or_else(day).map(Moment::millis).filter(|ms| *ms > 0)
+fn time_of(members: &Map<String, Value>, day: Option<&str>, zone: Tz) -> Option<i64> {
+    let day = || Moment::read(&day?.into(), zone);
+    let moment = Moment::of(members, zone).or_else(day);
+    moment.map(|moment| moment.event_millis(zone)).filter(|ms| *ms > 0)
 }
 
 /// Finds summaries in whichever stream they are.

@@ -224,6 +224,12 @@ def unescape(text):
     return html.unescape(re.sub(r"&#(?:[xX]([0-9a-fA-F]+)|([0-9]+));?", control, text, flags=re.A))
 
 
+def hides_all(name, value):
+    if name in ("opacity", "font-size"):
+        return re.fullmatch(r"[+-]?(?:0+\.?0*|\.0+)(?:[a-z]*|%)", value, re.A)
+    return value in {"display": ["none"], "visibility": ["hidden", "collapse"]}.get(name, [])
+
+
 class Html:
     def __init__(self, source):
         self.source, self.page, self.title = source, Page(), None
@@ -283,7 +289,7 @@ class Html:
             found[match[1].lower()] = match[2] or match[3] or match[4] or ""
         styles = [rule.partition(":") for rule in found.get("style", "").split(";")]
         hides = name in HIDDEN or "hidden" in found or any(
-            key.strip().lower() == "display" and value.split("!")[0].strip().lower() == "none"
+            hides_all(key.strip().lower(), value.split("!")[0].strip().lower())
             for key, _, value in styles)
         self.imply(name)
         shown = not self.hidden and not hides and not (self.in_code and name in ("pre", "listing"))
@@ -494,6 +500,38 @@ def without_comments(source):
             close = "\\end{%s}" % begins[-1]
             end = close if shown[:at].rfind(close) < shown[:at].rfind("\\begin{") else None
     return out
+
+
+LISTING = re.compile(r"\\begin\{(%s)\}.*?\\end\{\1\}" % "|".join(map(re.escape, VERBATIM)), re.S)
+COMMAND = re.compile(r"\\([a-zA-Z]+|.|$)", re.S)
+
+
+def without_false(source):
+    """The source without what \\iffalse hides."""
+    def end_of(at):
+        depth = 1
+        for match in COMMAND.finditer(source, at):
+            word = match[1]
+            if word == "fi":
+                depth -= 1
+            elif word.startswith("if") and word.isalpha() and word not in ("iff", "ifthenelse"):
+                depth += 1
+            if not depth or word == "else" and depth == 1:
+                return re.compile(r"[ \t]*").match(source, match.end()).end()
+        return None
+    out, at, ends = "", 0, True
+    for match in iter(lambda: COMMAND.search(source, at), None):
+        out += source[at:match.start()]
+        kept = LISTING.match(source, match.start()) or VERB.match(source, match.start()) or match
+        at = kept.end()
+        if kept is match and match[1] == "iffalse" and ends:
+            end = end_of(at)
+            if end is not None:
+                at = end
+                continue
+            ends = False
+        out += kept[0]
+    return out + source[at:]
 
 
 def group(text, at):
@@ -985,7 +1023,7 @@ class Latex:
 
 
 def latex(source):
-    source = without_comments(source)
+    source = without_false(without_comments(source))
     defined = Defined(source)
     source = source.partition("\\begin{document}")[2] if "\\begin{document}" in source else source
     document = defined.with_environments(source.partition("\\end{document}")[0])
@@ -1010,7 +1048,55 @@ def front_matter(source):
 FRONT_NAME = re.compile(r"[^\s,;!:]+(?: [^\s,;!:]+){0,2}[ \t]*:(?:[ \t\r]|\n|$)")
 
 
+FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
+NOTE = re.compile(r"\s*\[(?://|comment)\]: \s*(?:#|<>)", re.I)
+
+
+def without_notes(text):
+    """Markdown without comments of Obsidian and links that are notes."""
+    out, at, begins, fence = "", 0, True, None
+    while at < len(text):
+        line_end = text.find("\n", at) + 1 or len(text)
+        line = text[at:line_end].rstrip("\r\n")
+        was_open = fence
+        if begins:
+            run = FENCE.match(line)
+            if not fence and run and not (run[1][0] == "`" and "`" in run[2]):
+                fence = run[1]
+            elif fence and run and run[1].startswith(fence) and not run[2].strip():
+                fence = None
+        if was_open or fence:
+            out, at, begins = out + text[at:line_end], line_end, True
+            continue
+        if begins and NOTE.match(line):
+            at = line_end
+            continue
+        start, place = None, at
+        while start is None and (run := re.compile("`+|%+").search(text, place, line_end)):
+            place, before = run.end(), text[:run.start()][-1:]
+            if run[0][0] == "`":
+                close = text.find(run[0], place, line_end)
+                place = place if close < 0 else close + len(run[0])
+            elif len(run[0]) > 1 and (not before or before.isspace() or before in "([{>\"'*_"):
+                start = run.start()
+        if start is None:
+            out, at, begins = out + text[at:line_end], line_end, True
+            continue
+        block = begins and not text[at:start].strip()
+        close = text.find("%%", start + 2, len(text) if block else line_end)
+        if close < 0:
+            out, at = out + text[at:start + 2], start + 2
+        else:
+            out, at = out + text[at:start], close + 2
+        begins = False
+    return out
+
+
 def markdown(source):
+    return without_notes(below_front_matter(source))
+
+
+def below_front_matter(source):
     found = front_matter(source)
     if not found:
         return source
@@ -1205,6 +1291,34 @@ def record(pairs):
     return ident, text
 
 
+def said(value):
+    """What a member of a message says, or None."""
+    if isinstance(value, dict):
+        value = value.get("name")
+    if isinstance(value, list):
+        parts = [one.get("text") if isinstance(one, dict) else one for one in value]
+        value = "\n".join(one for one in parts if isinstance(one, str))
+    return value.strip() or None if isinstance(value, str) else None
+
+
+def conversation(raw):
+    """The numbers and texts of the messages of an item, or None where it is something else."""
+    record = json.loads(raw)
+    if not isinstance(record, dict) or any(name.lower() in TEXTS for name in record):
+        return None
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not all(isinstance(one, dict) for one in messages):
+        return None
+    notes = [f"{name}: {text}" for name in "notes note comment comments summary description".split()
+             if (text := said(record.get(name)))]
+    found = [(0, "\n".join(notes))] if notes else []
+    for number, message in enumerate(messages, 1):
+        texts = (said(message.get(name)) for name in "text content message body value".split())
+        if text := next((text for text in texts if text), None):
+            found.append((number, text))
+    return found if any(number for number, _ in found) else None
+
+
 def json_record(raw):
     if raw.lstrip(" \t\r\n").startswith("{"):
         found = [(name, shown(part)) for name, _, part in pieces(raw)]
@@ -1259,13 +1373,13 @@ def rows(kind, text):
 
 
 def records(kind, text):
-    """(place, (id, text)) of each item of a list; None for a file that is no list."""
+    """(place, JSON, (id, text)) of each item of a list; None for a file that is no list."""
     if kind in ("csv", "tsv"):
-        return list(rows(kind, text))
+        return [(at, None, found) for at, found in rows(kind, text)]
     if kind in ("jsonl", "ndjson"):
         starts = [match.start() for match in re.finditer("(?m)^", text)]
         lines = [(at, text[at:].split("\n", 1)[0].strip(" \t\r")) for at in starts]
-        return [(at, json_record(line)) for at, line in lines if line]
+        return [(at, line, json_record(line)) for at, line in lines if line]
     try:
         value = json.loads(text)
     except ValueError:
@@ -1275,26 +1389,38 @@ def records(kind, text):
         found = [(at, part) for name, at, part in pieces(text) if name == "items"]
         base, text = found[0] if found else (0, "null")
         value = json.loads(text)
+    if isinstance(value, dict) and conversation(text):
+        start = len(text) - len(text.lstrip())
+        return [(start, text.strip(), json_record(text.strip()))]
     if not isinstance(value, list):
         return None
-    return [(base + at, json_record(part)) for _, at, part in pieces(text)]
+    return [(base + at, part, json_record(part)) for _, at, part in pieces(text)]
 
 
-def items(kind, source):
-    """The items of a list as {key: (line, text)}; None for a file that is no list."""
+def items(kind, source, whole=False):
+    """The sources of a list as {key: (line, text)}; None for a file that is no list. `whole`: conversations are items."""
     source = source[1:] if source.startswith("\ufeff") else source
     found = records(kind, source) if kind in LIST_KINDS else None
     if found is None:
         return None
-    all_items = {}
-    for at, (ident, text) in found:
-        text = normalize(text)
-        key = name = ident or hashlib.sha256(text.encode()).hexdigest()[:16]
-        count = 1
-        while name in all_items:
+    all_items, talks = {}, set()
+
+    def unique(key):
+        name, count = key, 1
+        while name in all_items or name in talks:
             count += 1
             name = f"{key}~{count}"
-        all_items[name] = (source[:at].count("\n") + 1, text)
+        return name
+    for at, raw, (ident, text) in found:
+        text, line = normalize(text), source[:at].count("\n") + 1
+        name = unique(ident or hashlib.sha256(text.encode()).hexdigest()[:16])
+        messages = conversation(raw) if raw and not whole else None
+        if not messages:
+            all_items[name] = (line, text)
+            continue
+        for number, said_text in messages:
+            all_items[unique(f"{name}#{number}")] = (line, normalize(said_text))
+        talks.add(name)
     return all_items
 
 
@@ -1316,7 +1442,10 @@ def source_of(folder, name):
         path, key = name[:sign.start()], name[sign.end():]
         kind = path.rpartition(".")[2].lower()
         if "." in path and kind in LIST_KINDS:
-            found = items(kind, (folder / path).read_bytes().decode())
+            source = (folder / path).read_bytes().decode()
+            found = items(kind, source)
+            # Summaries made before have a conversation as one item.
+            found = found if found and key in found else items(kind, source, True)
             return found[key][1] if found and key in found else None
     data = (folder / name).read_bytes()
     if name.lower().endswith(".eml"):

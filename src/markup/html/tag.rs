@@ -97,13 +97,27 @@ pub(super) fn hides(attribute: &str, value: &str) -> bool {
     attribute == "hidden" || attribute == "style" && hides_by_style(value)
 }
 
-/// Whether a style says `display: none`.
+/// Whether a style leaves nothing to see: no display, hidden, clear as glass, or in letters without size.
 fn hides_by_style(style: &str) -> bool {
     style.split(';').any(|rule| {
         let Some((property, value)) = rule.split_once(':') else { return false };
-        let value = value.split('!').next().unwrap_or_default();
-        property.trim().eq_ignore_ascii_case("display") && value.trim().eq_ignore_ascii_case("none")
+        let value = value.split('!').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match property.trim().to_ascii_lowercase().as_str() {
+            "display" => value == "none",
+            "visibility" => matches!(value.as_str(), "hidden" | "collapse"),
+            "opacity" | "font-size" => is_zero(&value),
+            _ => false,
+        }
     })
+}
+
+/// Whether a value is zero, with a unit or without: `0`, `0.0`, `0px`, `0%`.
+fn is_zero(value: &str) -> bool {
+    let value = value.strip_prefix(['+', '-']).unwrap_or(value);
+    let unit = value.trim_start_matches(['0', '.']);
+    let number = &value[..value.len() - unit.len()];
+    let is_number = number.contains('0') && number.matches('.').count() <= 1;
+    is_number && (unit == "%" || unit.bytes().all(|byte| byte.is_ascii_lowercase()))
 }
 
 /// The `>` that ends a tag, outside quotes where they are closed.

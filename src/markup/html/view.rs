@@ -5,8 +5,8 @@
 //! and `&` has no view and costs one scan. Only what is certainly markup is taken for it: tags of HTML
 //! whose end tag, attributes or name leave no doubt, comments, references that end in `;`. `a < b`,
 //! `Vec<String>`, `cp <source> <target>`, anything between backticks, and names that are never closed stay as
-//! they are. What a browser does not show (scripts, styles, navigation, elements that are `hidden` or have
-//! `display: none` in their `style`) is no text.
+//! they are. What a browser does not show (scripts, styles, navigation, elements that are `hidden` or whose
+//! `style` leaves nothing to see) is no text.
 //!
 //! Deliberately not here: a DOM, elements that a style sheet hides, and what a link points at beyond its
 //! address, which follows the line it stands in.
