@@ -204,6 +204,14 @@ fn a_bad_line_is_listed_shown_and_released() {
     let shown = run(&home, 0, &["quarantine", "show", &seq, "--json"]).json();
     assert_eq!(shown["reason"], "schema_violation");
     assert!(shown["errors"].as_array().unwrap().len() > 2);
+    // `show` tells of it too, by the number of its line and by the id that it has.
+    let line = listed[0]["line"].to_string();
+    let ids = [Some(line.as_str()), listed[0]["request_id"].as_str()];
+    for id in ids.into_iter().flatten() {
+        let told = run(&home, 5, &["show", id]).err;
+        let what = format!("line {line} of the queue is quarantined (schema_violation): ");
+        assert!(told.contains(&what) && told.contains(&seq), "{told}");
+    }
     run(&home, 5, &["quarantine", "show", "1"]);
     run(&home, 5, &["quarantine", "show", "99999"]);
     let release = |text: &str| -> Ran {

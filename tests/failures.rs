@@ -317,7 +317,10 @@ fn now_goes_before_a_scheduled_twin_and_both_say_where_they_stand() {
         (&"accepted".into(), &"key_in_flight".into())
     );
     assert!(
-        parked["message"].as_str().unwrap().contains("waits for the outcome of later"),
+        parked["message"]
+            .as_str()
+            .unwrap()
+            .contains("waits for a request that has the same key: later at"),
         "{parked}"
     );
     let status = home.ok(&["status"]);
@@ -452,7 +455,10 @@ fn the_ack_of_a_request_that_waits_for_the_same_work_names_what_it_waits_for() {
     let told: Vec<Value> =
         acks.iter().map(|ack| json!([ack["status"], ack["reason_code"]])).collect();
     assert_eq!(told, [json!(["accepted", null]), json!(["accepted", "identical_work"])]);
-    assert_eq!(acks[1]["message"], "waits for the outcome of first, which asks for the same work");
+    assert_eq!(
+        acks[1]["message"],
+        "waits for a request that asks for the same work: first at this time"
+    );
     assert!(home.ok(&["show", "second"]).contains("first"));
     home.configure("");
     home.ok(&["retry", "first"]);

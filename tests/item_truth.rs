@@ -433,8 +433,94 @@ fn no_parameter_replaces_a_fact_that_a_source_says() {
         assert_eq!(item["outputs"]["quality"]["facts_from_params"], Value::Null, "{line}");
     }
     let shown = home.ok(&["show", &asked[0]]);
-    assert!(shown.contains("a parameter was not used"), "{shown}");
+    let first = home.last_ack(&asked[0]);
+    let named = first["message"].as_str().unwrap();
+    assert!(named.starts_with("parameters not used, because the sources say it: "), "{named}");
+    assert!(shown.contains(&format!("a parameter was not used: {named}")), "{shown}");
     home.ok(&["verify"]);
+}
+
+/// Today and the profile are no facts of the sources: a parameter may stand in their place, and the item says so.
+#[test]
+fn a_parameter_in_place_of_today_or_of_the_profile_is_marked() {
+    let home = Home::new("[profile]\nprofile = \"A writer of plays\"\n");
+    let text = "Call for plays. Apply by 20 March 2026.";
+    let asked = json!({"as_of": "2026-03-01", "profile": "A composer"});
+    home.ask_with("given", OPPORTUNITIES, text, asked);
+    home.ask_with("bound", OPPORTUNITIES, text, json!({}));
+    home.ok(&["drain"]);
+    let of = |id: &str| {
+        let made = home.last_ack(id)["summary"]["summary_id"].clone();
+        home.items().into_iter().find(|item| item["summary_id"] == made).unwrap()
+    };
+    let names = |id: &str| of(id)["outputs"]["quality"]["facts_from_params"].clone();
+    assert_eq!(names("given"), json!(["as_of", "profile"]));
+    assert_eq!(names("bound"), Value::Null);
+}
+
+const OPPORTUNITIES: &str = "opportunities.digest.rank_and_route.v1";
+const CONTACTS: &str = "crm.contacts.plan.next_actions.v1";
+
+/// `By Friday` names a day only in a text that has a day itself.
+#[test]
+fn a_relative_day_of_an_undated_text_stays_open_in_every_pack() {
+    let undated = "Ana asks for the offer. Please send the report by Friday. Apply by Friday, tomorrow at the latest.";
+    let dated = format!("---\ndate: 2026-02-11\n---\n{undated}");
+    let home = Home::new("");
+    let flows = Registry::embedded().unwrap();
+    let flows = flows.records().iter().filter(|record| record.variant.is_none());
+    let flows: Vec<&str> = flows.map(|record| record.flow_id.as_str()).collect();
+    for flow in &flows {
+        home.ask_with(&format!("un-{flow}"), flow, undated, json!({}));
+        home.ask_with(&format!("dated-{flow}"), flow, &dated, json!({}));
+    }
+    home.ok(&["drain"]);
+    let items = home.items();
+    let structured = |id: String| {
+        let made = home.last_ack(&id)["summary"]["summary_id"].clone();
+        let item = items.iter().find(|item| item["summary_id"] == made);
+        item.map_or(String::new(), |item| item["outputs"]["structured"].to_string())
+    };
+    let mut resolved = 0;
+    for flow in &flows {
+        let (said, known) = (structured(format!("un-{flow}")), structured(format!("dated-{flow}")));
+        assert!(!said.contains("\"20"), "{flow}: {said}");
+        resolved += usize::from(known.contains("2026-02-13") || known.contains("2026-02-12"));
+    }
+    assert!(resolved > 3, "no pack counts from the day of the text");
+    for flow in [CONTACTS, OPPORTUNITIES] {
+        assert!(structured(format!("dated-{flow}")).contains("2026-02-1"), "{flow}");
+    }
+}
+
+/// A gatekeeper says that a person waits for an answer where one asks for something.
+#[test]
+fn a_mail_requires_a_reply_where_it_asks() {
+    const GATEKEEPER: &str = "email.gatekeeper.classify.gatekeeper_item.v1";
+    let home = Home::new("");
+    let mail = |from: &str, body: &str| {
+        format!("From: {from}\nTo: b@example.org\nSubject: Garden\n\n{body}\n")
+    };
+    for (id, text) in [
+        ("question", mail("Ana Ruiz <ana@example.org>", "Can we meet in the garden on Monday?")),
+        ("request", mail("Ana Ruiz <ana@example.org>", "Please send the report by Friday.")),
+        ("letter", mail("Ana Ruiz <ana@example.org>", "The garden is green. The roses are red.")),
+        (
+            "news",
+            mail("News <newsletter@shop.example>", "This week in the garden. Unsubscribe here."),
+        ),
+    ] {
+        home.ask_file(id, GATEKEEPER, &format!("{id}.eml"), &text, json!({}));
+    }
+    home.ok(&["drain"]);
+    let items = home.items();
+    let needs = |id: &str| {
+        let made = home.last_ack(id)["summary"]["summary_id"].clone();
+        let item = items.iter().find(|item| item["summary_id"] == made).unwrap();
+        item["outputs"]["structured"]["requires_reply"].clone()
+    };
+    let all = ["question", "request", "letter", "news"].map(needs);
+    assert_eq!(all, [json!(true), json!(true), json!(false), json!(false)]);
 }
 
 /// A fact that no source says may come from a parameter or from the settings, and the item names it.

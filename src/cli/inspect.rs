@@ -617,6 +617,7 @@ fn show_one(context: &Context, shown: &Value) {
     for warning in Warning::ALL.iter().filter(|warning| acks_warn_of(shown, **warning)) {
         let which = match warning {
             Warning::UpstreamDaysMissing => shown["missing_days"]["message"].as_str(),
+            Warning::ParamIgnored => shown["ignored_params"].as_str(),
             _ => None,
         };
         let which = which.map(|which| format!(": {}", plain_line(which))).unwrap_or_default();
@@ -666,9 +667,7 @@ fn in_words(warning: Warning) -> &'static str {
             "its deadline is not after its `not_before`, so it may start earlier"
         }
         Warning::UnknownParam => "the flow does not know one of its parameters",
-        Warning::ParamIgnored => {
-            "a parameter was not used, because the sources themselves say what it says"
-        }
+        Warning::ParamIgnored => "a parameter was not used",
         Warning::ForeignSelectionManifest => "another program wrote its selection manifest",
         Warning::TimestampWithoutOffset => "one of its times has no offset and counts as UTC",
         Warning::RepeatedIds => "it names an id more than once",

@@ -9,6 +9,7 @@ use crate::contract::ids::Seq;
 use crate::control::question::Answer;
 use crate::export::{Committed, quarantine};
 use crate::log::{Reader, Record, codec};
+use crate::state::event::Event;
 
 use super::reply::AnswerError;
 
@@ -71,6 +72,41 @@ pub(super) fn newest_first(log: &Reader, before: Seq, limit: usize) -> Result<An
     }
     let next = (end > Seq(1)).then_some(end.0);
     Ok(Answer::Ok(json!({"lines": rows, "next": next})))
+}
+
+/// What happened to the newest quarantined line with this request id, or with this number in the queue.
+pub(super) fn told(log: &Reader, id: &str) -> Result<Option<String>, AnswerError> {
+    let number: Option<u64> = id.parse().ok();
+    let mut end = log.head().0.next();
+    let lowest = Seq(end.0.saturating_sub(SCAN_MAX).max(1));
+    while end > lowest {
+        let start = Seq(end.0.saturating_sub(SCANNED_AT_ONCE)).max(lowest);
+        let mut found = None;
+        log.try_scan::<AnswerError>(start, Some(Seq(end.0 - 1)), |entry| {
+            if entry.tag == codec::LINE_QUARANTINED
+                && let Event::LineQuarantined(bad) = entry.event()?
+                && (bad.request_id.as_deref() == Some(id) || number == Some(bad.line))
+            {
+                found = Some((entry.seq, bad));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if let Some((seq, bad)) = found {
+            let reason = bad.reason.as_str();
+            let why = bad.errors.first().map(|error| format!(": {error}")).unwrap_or_default();
+            let more = match (bad.errors.len() as u64 + bad.errors_omitted).saturating_sub(1) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            return Ok(Some(format!(
+                "request {id} was not accepted: line {} of the queue is quarantined ({reason}){why}{more}; \
+                 `summarizer quarantine show {}` shows it",
+                bad.line, seq.0
+            )));
+        }
+        end = start;
+    }
+    Ok(None)
 }
 
 pub(super) fn one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {

@@ -20,6 +20,7 @@ use crate::state::event::Event;
 use crate::state::{Past as _, Row};
 use crate::telemetry::trace_id;
 
+use super::quarantine;
 use super::reply::{AnswerError, QuestionContext, Reply, later, not_found};
 use super::requests::open_word;
 use super::waits::waits_of;
@@ -65,7 +66,11 @@ pub(super) fn show(
         };
     }
     if chain.is_empty() {
-        return Ok(not_found(format!("no request or summary {id}{}", unread(view, around)?)));
+        let nothing = format!("no request or summary {id}{}", unread(view, around)?);
+        let (log, id) = (view.log().clone(), id.to_owned());
+        return Ok(later(move || {
+            Ok(Answer::NotFound(quarantine::told(&log, &id)?.unwrap_or(nothing)))
+        }));
     }
     let latest = chain[0].0;
     if past.taken(latest).is_err() {
@@ -76,7 +81,9 @@ pub(super) fn show(
         let mut acceptances = Vec::new();
         for (seq, word, row, waits, made) in chain {
             let mut history = history(&log, seq, word, &row)?;
-            history["missing_days"] = missing_days(&log, made)?;
+            let made = log.event(made)?;
+            history["missing_days"] = missing_days(made.as_ref());
+            history["ignored_params"] = ignored_params(made.as_ref()).into();
             history["waits"] = waits.map(|waits| waits.told(&log)).transpose()?.into();
             acceptances.push(history);
         }
@@ -141,9 +148,8 @@ fn unread(view: &View<'_>, around: &QuestionContext<'_>) -> Result<String, Engin
 }
 
 /// The days of the range that were not published when an output was made.
-fn missing_days(log: &Reader, made: Seq) -> Result<Value, AnswerError> {
-    let event = log.event(made)?;
-    let notes = match &event {
+fn missing_days(made: Option<&Event>) -> Value {
+    let notes = match made {
         Some(Event::SummaryProduced { input, .. } | Event::RequestSkipped { input, .. }) => {
             &input.notes[..]
         }
@@ -153,13 +159,23 @@ fn missing_days(log: &Reader, made: Seq) -> Result<Value, AnswerError> {
         InputNote::DaysMissing(missing) => Some(missing),
         _ => None,
     });
-    Ok(missing.map_or(Value::Null, |missing| {
+    missing.map_or(Value::Null, |missing| {
         let days: Vec<String> = missing.listed.iter().map(Day::to_string).collect();
         json!({
             "bus": missing.bus, "days": days, "count": days.len() as u64 + missing.more,
             "message": missing.to_string(),
         })
-    }))
+    })
+}
+
+/// Which parameters an output did not use, in words.
+fn ignored_params(made: Option<&Event>) -> Option<&str> {
+    match made {
+        Some(Event::SummaryProduced { provenance: Some(provenance), .. }) => {
+            provenance.ignored_params()
+        }
+        _ => None,
+    }
 }
 
 /// One acceptance of a request: its line, its events and its acks.

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use super::Committed;
 use crate::contract::json::one_line;
-use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warnings};
+use crate::contract::vocabulary::{AckStatus, FailureCause, ReasonCode, Stream, Warning, Warnings};
+use crate::facts::model::Provenance;
 use crate::facts::note::InputNote;
 use crate::state::event::{AckHead, Event, SummaryPointer, TakenRequest};
 
@@ -88,7 +89,10 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             line: Some(bad.line),
             offset: Some(bad.offset),
             request_id: bad.request_id.as_deref(),
-            message: Some(bad.reason.as_str().into()),
+            message: Some(match bad.errors.first() {
+                Some(error) => format!("{}: {error}", bad.reason.as_str()).into(),
+                None => bad.reason.as_str().into(),
+            }),
             ..blank(AckStatus::RejectedInvalidSchema)
         }),
         Event::RequestAccepted(taken) => Some(about_taken(AckStatus::Accepted, taken)),
@@ -138,10 +142,24 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
             supersedes: supersedes.map(|seq| seq.0),
             ..about(AckStatus::Duplicate, head, *warnings)
         }),
-        Event::SummaryProduced { attempt, head, summary, warnings, supersedes, input, .. } => {
+        Event::SummaryProduced {
+            attempt,
+            head,
+            summary,
+            warnings,
+            supersedes,
+            input,
+            provenance,
+            ..
+        } => {
+            let is_ignored = warnings.iter().any(|one| one == Warning::ParamIgnored);
+            let provenance = provenance.as_deref().filter(|_| is_ignored);
+            let ignored = provenance.and_then(Provenance::ignored_params).map(Cow::Borrowed);
+            let told = missing_days(&input.notes).into_iter().chain(ignored);
+            let told = told.reduce(|one, other| format!("{one}; {other}").into());
             Some(Ack {
                 attempt: Some(*attempt),
-                message: missing_days(&input.notes),
+                message: told,
                 summary: Some(Summary::of(summary)),
                 supersedes: supersedes.map(|seq| seq.0),
                 ..about(AckStatus::Completed, head, *warnings)
@@ -254,7 +272,8 @@ const SAME_WORK: WaitReason = (ReasonCode::IdenticalWork, "asks for the same wor
 
 /// The ack of a request that waits for the outcome of another one.
 fn waiting<'a>((reason, shared): WaitReason, behind: &str, ack: Ack<'a>) -> Ack<'a> {
-    let message = format!("waits for the outcome of {behind}, which {shared}");
+    // Another request may take the place of this one before the outcome is there.
+    let message = format!("waits for a request that {shared}: {behind} at this time");
     Ack { reason_code: Some(reason), message: Some(message.into()), ..ack }
 }
 

@@ -96,6 +96,17 @@ pub struct Provenance {
     pub configured_params: JsonObject,
 }
 
+/// A warning that begins so names the parameters that were not used.
+pub(crate) const PARAMS_IGNORED: &str = "parameters not used, because the sources say it: ";
+
+impl Provenance {
+    /// The warning that names the parameters that were not used.
+    pub(crate) fn ignored_params(&self) -> Option<&str> {
+        let mut all = self.warnings.iter().map(String::as_str);
+        all.find(|warning| warning.starts_with(PARAMS_IGNORED))
+    }
+}
+
 fn is_empty(params: &JsonObject) -> bool {
     params.0.is_empty()
 }

@@ -14,6 +14,7 @@ use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
 use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
+use crate::facts::model::PARAMS_IGNORED;
 use crate::markup::prefix;
 use crate::model::builtin::rank::select::{Budget, compose};
 use crate::model::builtin::text::tables::is_record;
@@ -117,7 +118,7 @@ impl GraphOutput<'_> {
         }
         if !self.param_facts.ignored.is_empty() {
             let names = self.param_facts.ignored.join(", ");
-            warnings.push(format!("parameters not used, because the sources say it: {names}"));
+            warnings.push(format!("{PARAMS_IGNORED}{names}"));
         }
         warnings.extend(ledger.corrected.iter().cloned());
         if !ledger.refused.is_empty() {

@@ -61,13 +61,15 @@ pub(super) fn bind<'a>(
     let mut param_facts = ParamFacts::default();
     let labels = labels_of(pack);
     let declared = |name: &str| pack.inputs().iter().any(|input| input.name == name);
-    // Whether the sources say what an input is bound to; `None` of an input that is bound to no fact of theirs.
+    // Whether the sources say what an input is bound to; `None` of an input that is bound to no fact.
     let said_by_sources = |name: &str| match binding_of(pack, name) {
         _ if sources.is_empty() || COMMON_PARAMS.contains(&name) => None,
         // The times of the sources are written in the zone of the home.
         Some(fact @ (Binding::Source(_) | Binding::HomeTimezone)) => {
             Some(surroundings.value(fact, params, sources, labels).is_some())
         }
+        // Nothing that the home knows is less true than a parameter: the item tells where the input comes from.
+        Some(Binding::RequestDay | Binding::HomeProfile(_)) => Some(false),
         _ => None,
     };
     for (name, value) in params {

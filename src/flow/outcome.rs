@@ -115,8 +115,8 @@ pub struct Quality {
     /// Why members of the output are null, where some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub null_means: Option<String>,
-    /// Inputs for facts of the sources that a parameter of the request gave, because the sources do not
-    /// say them.
+    /// Inputs for facts that a parameter gave: of the sources, because they do not say them, or of the day of the
+    /// request and of the profile of the home, in whose place it stands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts_from_params: Vec<String>,
 }
@@ -126,10 +126,10 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// Parameters with the name of an input that is bound to a fact of the sources.
+/// Parameters with the name of an input that is bound to a fact of the sources, of the request or of the home.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct ParamFacts {
-    /// The input got the parameter, because the sources do not say the fact.
+    /// The input got the parameter.
     pub used: Vec<String>,
     /// The input got what the sources say.
     pub ignored: Vec<String>,

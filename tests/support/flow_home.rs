@@ -83,8 +83,13 @@ impl Home {
     }
 
     pub fn ask_with(&self, id: &str, flow: &str, text: &str, params: Value) {
+        self.ask_file(id, flow, &format!("{id}.txt"), text, params);
+    }
+
+    /// A request for a flow over a file of this name.
+    pub fn ask_file(&self, id: &str, flow: &str, name: &str, text: &str, params: Value) {
         use std::io::Write as _;
-        std::fs::write(self.path(&format!("buses/other/{id}.txt")), text).unwrap();
+        std::fs::write(self.path(&format!("buses/other/{name}")), text).unwrap();
         let line = json!({
             "schema_version": "summary_request.v1", "request_id": id,
             "created_at": "2026-02-19T08:00:00Z", "urgency": "now",
@@ -92,7 +97,7 @@ impl Home {
             "work": {"output_bus": "summary_bus", "output_kind": "summary_item",
                      "summary_kind": "document_summary", "summary_subkind": "test",
                      "flow_ref": {"kind": "registry", "flow_id": flow}, "params": params},
-            "input": {"mode": "ids", "bus": "other", "ids": [format!("{id}.txt")]},
+            "input": {"mode": "ids", "bus": "other", "ids": [name]},
         });
         let mut options = std::fs::OpenOptions::new();
         let queue = options.create(true).append(true).open(self.path("run/queue.jsonl"));
