@@ -193,7 +193,7 @@ impl Published {
         self.item.value["meta"]["flow_id"].as_str().unwrap_or_default()
     }
 
-    fn has_day(&self) -> bool {
+    pub(super) fn has_day(&self) -> bool {
         TimePrecision::of(&self.item.value["meta"]) != TimePrecision::Unknown
     }
 

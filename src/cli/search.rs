@@ -97,7 +97,7 @@ impl SearchArgs {
             alike.push(match context.ui.json {
                 true => ShownHit::Json(json!({
                     "summary_id": one.id(), "source": one.name(), "title": one.title(),
-                    "day": one.day(zone).to_string(), "project": project, "private": one.is_private(),
+                    "day": one.day(zone).to_string(), "undated": !one.has_day(), "project": project, "private": one.is_private(),
                     "sentence": sentence, "replaced_by": one.replaced_by(),
                 })),
                 false => {

@@ -145,9 +145,41 @@ impl Request {
     pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
         let text = std::str::from_utf8(line).map_err(refusal::not_utf8)?;
         match typed::read(text) {
-            Some(raw) => settle::settle(raw),
+            Some(raw) => settle::settle(raw, false),
             None => Err(refusal::explain(text)),
         }
+    }
+
+    /// Reads the line of a request that was accepted. What came into force later refuses nothing of it.
+    pub(crate) fn parse_stored(line: &[u8]) -> Result<Request, Refusal> {
+        let text = std::str::from_utf8(line).map_err(refusal::not_utf8)?;
+        match typed::read(text) {
+            Some(raw) => settle::settle(raw, true),
+            None => Err(refusal::explain(text)),
+        }
+    }
+
+    /// Whether a request that is stored as this line, and is this one, has this key: by the rule of today, or by the
+    /// earlier one, for which a null parameter or condition was a value.
+    pub(crate) fn had_key(&self, line: &[u8], key: &str) -> bool {
+        if self.effective_key().text == key {
+            return true;
+        }
+        let Ok(written) = serde_json::from_slice::<Value>(line) else { return false };
+        let member = |place: &str| written.pointer(place)?.as_object().cloned();
+        let mut earlier = self.clone();
+        if let Some(params) = member("/work/params") {
+            earlier.work.params = params;
+        }
+        if earlier.effective_key().text == key {
+            return true;
+        }
+        if let (Input::Query { query, .. }, Some(conditions)) =
+            (&mut earlier.input, member("/input/query/where"))
+        {
+            query.conditions = conditions;
+        }
+        earlier.effective_key().text == key
     }
 
     /// Whether the kind may take its input from the bus. A selection manifest names its own bus,

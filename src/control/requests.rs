@@ -209,7 +209,7 @@ fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest, summary: Option<Valu
 
 /// How many sources a request names, and the first: an id, a manifest, or the query.
 fn named_inputs(line: &[u8]) -> (Option<usize>, Option<String>) {
-    match Request::parse(line).map(|request| request.input) {
+    match Request::parse_stored(line).map(|request| request.input) {
         Ok(Input::Ids { ids, .. }) => (Some(ids.len()), ids.into_iter().next()),
         Ok(Input::SelectionManifest { path, .. }) => (None, Some(path)),
         Ok(Input::Query { bus, .. }) => (None, Some(format!("a query of {bus}"))),

@@ -226,7 +226,7 @@ fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
 
 /// The key and the id of the summary follow from what they are made of.
 fn identity(chain: &mut Chain, story: &Story) {
-    let request = match Request::parse(&story.taken.line) {
+    let request = match Request::parse_stored(&story.taken.line) {
         Ok(request) => request,
         Err(refusal) => {
             let what = format!("the stored request cannot be read: {}", refusal.reason);
@@ -234,8 +234,12 @@ fn identity(chain: &mut Chain, story: &Story) {
             return;
         }
     };
-    let key = request.effective_key().text;
-    chain.same("request.key", "the effective key", &story.taken.head.key, &key);
+    let recorded = &story.taken.head.key;
+    let key = match request.had_key(&story.taken.line, recorded) {
+        true => recorded.clone(),
+        false => request.effective_key().text,
+    };
+    chain.same("request.key", "the effective key", recorded, &key);
     let item = &story.item;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let Ok(hash) = text(&item["selection"]["source_text_hash"]).parse::<Digest>() else {
@@ -449,7 +453,7 @@ fn pack(chain: &mut Chain, around: &Around, story: &Story) {
         Ok(pack) => {
             let now = pack.pack_hash().hex();
             chain.same("flow.pack", "the pack in the registry", &recorded, &now);
-            let request = Request::parse(&story.taken.line);
+            let request = Request::parse_stored(&story.taken.line);
             let params = request.map(|request| params_of(story, &request)).unwrap_or_default();
             let now = pack.prompt_hash(&params).hex();
             let recorded = story.item["prompt"]["prompt_hash"].as_str().unwrap_or_default();
@@ -519,7 +523,7 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
     if pack.pack_hash() != recorded {
         return Err(format!("the pack changed: the registry has no pack with the hash {recorded}"));
     }
-    let request = Request::parse(&story.taken.line)
+    let request = Request::parse_stored(&story.taken.line)
         .map_err(|refusal| format!("the stored request cannot be read: {}", refusal.reason))?;
     let answers = Answers::read(around, story)?;
     let provider: Arc<dyn Provider> = match story.item["model"]["provider"] == BUILTIN {

@@ -199,19 +199,19 @@ impl Publisher {
         let known =
             self.disk.stat(&self.workshop).map_err(disk_error("inspect", &self.workshop))?;
         if known.is_some() {
-            let outside = outside(self.disk.as_ref(), &self.parent);
-            let outside = outside.map_err(disk_error("inspect", &self.parent))?.into_iter().next();
-            if let Some(outside) = outside.filter(|_| self.workshop == inside)
-                && self.disk.rename(&inside, &outside).is_ok()
-            {
+            let mut outside = self.outside()?.into_iter().filter(|_| self.workshop == inside);
+            if let Some(outside) = outside.find(|one| self.disk.rename(&inside, one).is_ok()) {
                 self.workshop = outside;
             }
             return Ok(());
         }
-        if self.workshop == inside || !self.can_move_out_of(&self.workshop) {
-            self.workshop = inside;
-        }
+        let outside = self.outside()?.into_iter().find(|one| self.can_move_out_of(one));
+        self.workshop = outside.unwrap_or(inside);
         self.make_dir(&self.workshop)
+    }
+
+    fn outside(&self) -> Result<Vec<PathBuf>, PublishError> {
+        outside(self.disk.as_ref(), &self.parent).map_err(disk_error("inspect", &self.parent))
     }
 
     /// Whether folders can be moved from this folder, which is made for it, into the bus home.

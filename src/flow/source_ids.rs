@@ -21,7 +21,7 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::cited_ids::{Citations, Cleaned, shape};
+use super::cited_ids::{Citations, Cleaned, Named, shape};
 use super::evidence;
 use super::hierarchy::Hierarchy;
 use super::outcome::{RemovedId, RemovedQuote, ReplacedLabel};
@@ -465,8 +465,10 @@ impl<'a> KnownIds<'a> {
     /// A text with labels in brackets replaced by their ids and without unknown ids, and what was changed.
     fn cited(&self, text: &str) -> Cleaned {
         let known = |word: &str| match self.meaning(word) {
-            Meaning::Itself => Some(vec![word.to_owned()]),
-            Meaning::Others(ids) | Meaning::Below(ids) => Some(ids),
+            Meaning::Itself => Some(Named::By(vec![word.to_owned()])),
+            // A condensed text stands for its sources, as in a list of ids.
+            Meaning::Below(ids) => Some(Named::By(ids)),
+            Meaning::Others(ids) => Some(Named::Label(ids)),
             Meaning::Nothing => None,
         };
         let is_quoted = |content: &str| self.states(&format!("[{content}]").replace('\\', ""));

@@ -454,7 +454,10 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     for (claim, cited) in claims {
         let mark = |item: &&BusSummary| format!(" [@{}]", labels.label(item));
         let marks: String = cited.iter().map(mark).collect();
-        text.push_str(&format!("- {claim}{marks}\n"));
+        // A claim is as sure as the least sure of the summaries that make it.
+        let sure = cited.iter().filter_map(|item| item.confidence).min();
+        let sure = sure.map(|percent| format!(" (confidence: {percent})")).unwrap_or_default();
+        text.push_str(&format!("- {claim}{marks}{sure}\n"));
     }
     if !left_out.is_empty() {
         text.push_str("\n## Left out\n\n");
@@ -640,6 +643,7 @@ mod tests {
             is_doubtful: false,
             subject: Vec::new(),
             run: None,
+            confidence: None,
             meta: serde_json::Map::new(),
             tags: Vec::new(),
             origins: Vec::new(),
@@ -704,6 +708,11 @@ mod tests {
         let labels = Labels::of(std::slice::from_ref(&group));
         let claim = "- The roof of the hall was repaired in May. [@s1] [@s3]";
         assert_eq!(output(&group, &labels), format!("## Findings\n\n{claim}\n"));
+        let mut sure = group;
+        sure.items[0].confidence = Some(70);
+        sure.items[2].confidence = Some(20);
+        let told = format!("## Findings\n\n{claim} (confidence: 20)\n");
+        assert_eq!(output(&sure, &labels), told);
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct BusSummary {
     pub subject: Vec<String>,
     /// What ran and how it ended, for a pipeline run. Empty until the item is looked up.
     pub run: Option<String>,
+    /// How sure its flow is of it, in per cent; `None` where it does not say. Known only of items that were looked up.
+    pub confidence: Option<u8>,
     /// Scalars to choose and to group by: `flow_id`, `project`, `category` and others.
     pub meta: Map<String, Value>,
     pub tags: Vec<String>,
@@ -83,6 +85,7 @@ impl BusSummary {
             is_doubtful: false,
             subject: Vec::new(),
             run: None,
+            confidence: None,
             meta,
             tags: words(&item.value["outputs"]["tags"]),
             origins: words(&item.value["selection"]["origins"]),
@@ -102,6 +105,7 @@ impl BusSummary {
         self.subject = subject.map(str::to_owned).collect();
         let member = |name: &str| &item.value["outputs"]["structured"][name];
         let headline = self.text.lines().next().unwrap_or_default();
+        self.confidence = item.value["outputs"]["confidence"].as_f64().map(percent);
         self.run = run_told(member("what_ran"), member("status"), headline);
         self
     }
@@ -134,6 +138,11 @@ impl BusSummary {
             },
         }
     }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is clamped")]
+fn percent(share: f64) -> u8 {
+    (share.clamp(0.0, 1.0) * 100.0).round() as u8
 }
 
 /// Whether a text is a name and no sentence.

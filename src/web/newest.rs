@@ -24,6 +24,7 @@ use crate::bus::search::{Hit, hit, words};
 use crate::bus::versions::{DayVersions, VersionMark};
 use crate::contract::places::folded;
 use crate::contract::publish;
+use crate::contract::source::TimePrecision;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::digest::project::{ProjectRules, scalar};
@@ -84,6 +85,8 @@ struct Meta<'a> {
     flow_id: Option<Cow<'a, str>>,
     #[serde(default)]
     publish: Option<Value>,
+    #[serde(borrow, default)]
+    ts_precision: Option<Cow<'a, str>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -125,6 +128,12 @@ impl Line<'_> {
         rules.project_by(&place).map(|(project, _)| project)
     }
 
+    /// Whether its source has no date: it is filed under the day on which it was asked for.
+    fn is_undated(&self) -> bool {
+        let (_, none) = TimePrecision::UNKNOWN;
+        self.meta.ts_precision.as_deref() == Some(none)
+    }
+
     /// The longest text of the summary.
     fn long(&self) -> &str {
         let short = self.outputs.summary_text.as_ref();
@@ -147,7 +156,7 @@ impl Line<'_> {
             || publish::said(self.meta.publish.as_ref()) == Some(false);
         json!({
             "summary_id": self.summary_id, "name": self.name(), "title": self.title,
-            "day": key.day.to_string(), "at_ms": self.ts_abs_ms, "stream": key.stream.as_str(),
+            "day": key.day.to_string(), "undated": self.is_undated(), "at_ms": self.ts_abs_ms, "stream": key.stream.as_str(),
             "project": self.project(rules), "flow": self.meta.flow_id, "text": text, "cut": is_cut,
             "private": is_private, "hit": hit,
             "replaced_by": mark.and_then(|mark| mark.replaced_by.as_deref()),
@@ -430,6 +439,15 @@ mod tests {
         }
         for text in ["", "x", "2026-02-11/x/y"] {
             assert_eq!(Place::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_a_date_says_so() {
+        for (precision, is_undated) in [("none", true), ("day", false), ("local", false)] {
+            let line = json!({"summary_id": "s", "meta": {"ts_precision": precision}}).to_string();
+            let line: Line<'_> = serde_json::from_str(&line).unwrap();
+            assert_eq!(line.is_undated(), is_undated, "{precision}");
         }
     }
 

@@ -90,7 +90,7 @@ pub(crate) struct FlowWorker {
     /// Where flows run, if not on the threads of this process.
     processes: Isolation,
     /// What was made lately, by key. The tables do not know it yet.
-    recent: Mutex<HashMap<Digest16, Recent>>,
+    recent: Arc<Mutex<HashMap<Digest16, Recent>>>,
     /// Calls that wait before they are sent, by their request: until when, and why.
     waiting: Arc<Mutex<BTreeMap<Seq, (Timestamp, String)>>>,
     /// Where traces go; `None` while no collector is configured.
@@ -131,7 +131,7 @@ impl FlowWorker {
             setup: RwLock::new(Arc::new(setup)),
             packs: Mutex::default(),
             processes: None,
-            recent: Mutex::default(),
+            recent: Arc::default(),
             waiting: Arc::default(),
             telemetry: None,
             told: Mutex::default(),
@@ -216,7 +216,7 @@ impl FlowWorker {
 
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
-        let request = Request::parse(&job.taken.line).map_err(|refusal| {
+        let request = Request::parse_stored(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request cannot be read: {}", refusal.reason);
             failed(RetryHint::Never, None, message, &InputFacts::default(), None)
         })?;
@@ -406,6 +406,9 @@ impl FlowWorker {
 
 impl Worker for FlowWorker {
     fn begin(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Begun {
+        // What an earlier attempt had read tells nothing of this one.
+        let key = job.taken.key.head();
+        self.recent.lock().remove(&key);
         let prepared = match self.prepare(job, recorder) {
             Ok(prepared) => prepared,
             Err(outcome) => return Begun::Done(vec![outcome]),
@@ -413,7 +416,8 @@ impl Worker for FlowWorker {
         let text = prepared.resolved.source_text_hash;
         let made_from = MadeFrom::of(prepared.context, text);
         let request = recorder.request;
-        self.remember(job.taken.key.head(), Recent::Read { request, made_from });
+        self.remember(key, Recent::Read { request, made_from });
+        let forget_failed = forget_failed(&self.recent, key, request);
         let resolved = Outcome::Resolved {
             summary: prepared.pointer.clone(),
             warnings: prepared.resolved.warnings,
@@ -421,7 +425,9 @@ impl Worker for FlowWorker {
             sources: Box::new(places_of(&prepared.resolved)),
         };
         if prepared.provider.is_free() {
-            return Begun::Done(vec![resolved, prepared.make(recorder, None, 1)]);
+            let outcome = prepared.make(recorder, None, 1);
+            forget_failed(&outcome);
+            return Begun::Done(vec![resolved, outcome]);
         }
         let job = job.clone();
         let waiting = Arc::clone(&self.waiting);
@@ -430,6 +436,7 @@ impl Worker for FlowWorker {
             let kept = PaidReplies { recorder, job: &job, fresh, waiting: &waiting, clock };
             let outcome = prepared.make(recorder, Some(&kept), CONCURRENCY);
             waiting.lock().remove(&recorder.request);
+            forget_failed(&outcome);
             outcome
         };
         Begun::Resolved(resolved, Box::new(paid))
@@ -482,7 +489,7 @@ impl FlowWorker {
     /// What a request would be made from now.
     fn read_again(&self, request: &TakenRequest) -> Result<MadeFrom, NotReadAgain> {
         let unread = NotReadAgain::Unread;
-        let parsed = Request::parse(&request.line).map_err(|_| unread)?;
+        let parsed = Request::parse_stored(&request.line).map_err(|_| unread)?;
         let setup = Arc::clone(&self.setup.read());
         let zone = setup.config.timezone;
         let resolving = upstream::Options { zone: Some(zone), ..self.resolving.clone() };
@@ -509,6 +516,24 @@ enum NotReadAgain {
     /// One of them is not there any more.
     Missing,
     Unread,
+}
+
+/// Forgets what an attempt had read when it made no summary: the next one, perhaps on another host, reads again.
+fn forget_failed(
+    recent: &Arc<Mutex<HashMap<Digest16, Recent>>>,
+    key: Digest16,
+    request: Seq,
+) -> impl Fn(&Outcome) + Send + Sync + use<> {
+    let recent = Arc::clone(recent);
+    move |outcome| {
+        let is_made = matches!(outcome, Outcome::Produced { .. });
+        let mut recent = recent.lock();
+        let is_read =
+            |known: &Recent| matches!(known, Recent::Read { request: one, .. } if *one == request);
+        if !is_made && recent.get(&key).is_some_and(is_read) {
+            recent.remove(&key);
+        }
+    }
 }
 
 /// What is known of the output of a key before the tables know it.

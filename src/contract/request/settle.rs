@@ -50,13 +50,13 @@ impl Findings {
     }
 }
 
-/// Applies the rules beyond the schema.
-pub(super) fn settle(raw: Raw<'_>) -> Result<Request, Refusal> {
+/// Applies the rules beyond the schema. A stored request was accepted, perhaps before a rule was there.
+pub(super) fn settle(raw: Raw<'_>, is_stored: bool) -> Result<Request, Refusal> {
     let mut findings = Findings::default();
     let created_at = findings.instant("/created_at", &raw.created_at);
     let not_before = raw.not_before.map(|text| findings.instant("/not_before", &text));
     let deadline = raw.deadline.map(|text| findings.instant("/deadline", &text));
-    if let Some((place, number)) = &raw.wide_integer {
+    if let Some((place, number)) = raw.wide_integer.as_ref().filter(|_| !is_stored) {
         let shown: String = number.chars().take(40).collect();
         let message =
             format!("the integer {shown} does not fit into 64 bits: write it as a string");

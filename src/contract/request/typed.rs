@@ -4,9 +4,11 @@
 //! 30th of February.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::strict::{Keep, Names, Skip, Text, keep_members, repeated};
@@ -65,15 +67,29 @@ pub(super) fn read(text: &str) -> Option<Raw<'_>> {
     let root = RequestMembers::read(&mut deserializer).ok()?;
     deserializer.end().ok()?;
     let mut raw = complete(root)?;
-    let place = match &raw.input {
-        _ if raw.params.values().any(has_large_float) => Some("/work/params"),
-        RawInput::Query { query, .. } if query.conditions.values().any(has_large_float) => {
-            Some("/input/query/where")
-        }
+    let conditions = match &raw.input {
+        RawInput::Query { query, .. } => Some(&query.conditions),
         _ => None,
     };
-    raw.wide_integer = place.and_then(|place| Some((place, Cow::Borrowed(wide_integer(text)?))));
+    let mut all = raw.params.values().chain(conditions.into_iter().flat_map(Map::values));
+    if all.any(has_large_float) {
+        raw.wide_integer = PLACES.iter().find_map(|place| {
+            let found = wide_integer(part(text, place)?)?;
+            Some((*place, Cow::Borrowed(found)))
+        });
+    }
     Some(raw)
+}
+
+/// Objects of a request whose integers count.
+const PLACES: [&str; 2] = ["/work/params", "/input/query/where"];
+
+/// The part of a JSON text at a pointer, as it is written.
+fn part<'t>(text: &'t str, pointer: &str) -> Option<&'t str> {
+    pointer.split('/').skip(1).try_fold(text, |text, name| {
+        let members: BTreeMap<String, &'t RawValue> = serde_json::from_str(text).ok()?;
+        members.get(name).map(|raw| raw.get())
+    })
 }
 
 /// The first integer of a JSON text, written without fraction and exponent, that 64 bits cannot hold.

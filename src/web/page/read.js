@@ -37,13 +37,15 @@ function sourceName(name, query) {
   const cut = /^https?:/.test(name) ? -1 : name.lastIndexOf("/");
   return [cut > 0 && h("span", { class: "folder" }, lit(name.slice(0, cut + 1), query)), h("span", { class: "file" }, lit(name.slice(cut + 1), query))];
 }
+// A text without a date has no day of its own.
+const undated = (item) => `undated, asked on ${dayName(item.day)}`;
 function story(item, query) {
   const named = item.title && item.title !== item.name && !item.text.includes(item.title.slice(0, 40));
   return h("article", { class: "story" },
     h("h3", null, h("a", { href: summaryLink(item.summary_id), dir: "auto" }, sourceName(item.name, query))),
     named && h("p", { class: "title", dir: "auto" }, lit(item.title, query)),
     item.hit ? h("blockquote", { dir: "auto" }, lit(item.hit, query)) : h("div", { dir: "auto" }, markdown(item.text + (item.cut ? " …" : ""))),
-    h("div", { class: "chips" }, item.private && chip("private"), item.replaced_on && chip(`older version, replaced on ${item.replaced_on}`), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
+    h("div", { class: "chips" }, item.undated && chip(undated(item)), item.private && chip("private"), item.replaced_on && chip(`older version, replaced on ${item.replaced_on}`), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
       item.model && chip(item.model), h("a", { class: "more", href: summaryLink(item.summary_id) }, item.cut ? "read on, with its sources" : "where it comes from")));
 }
 function searchBox(parameters) {
@@ -185,7 +187,7 @@ async function summary(parameters, id) {
         spans.map((at) => h("div", { class: "source" }, h("mark", { class: `s${at.n % 6}`, "data-sentences": at.n, tabindex: -1 }, at.quote)))));
   });
   const facts = h("dl");
-  for (const [name, value] of [["days not published", e.selection?.missing_days && `${e.selection.missing_days.join(", ")}${e.selection.missing_days_count > e.selection.missing_days.length ? " …" : ""}`], ["stays on this machine", e.selection?.privacy?.local_only?.join(", ")], ["not published", e.selection?.privacy?.private?.join(", ")], ["from", item?.day && h("a", { href: to("read", { day: item.day }) }, dayName(item.day))], ["project", item?.project && h("a", { href: to("read", { project: item.project }) }, item.project)], ["written by", e.model_generated ? `${e.model.provider}, ${e.model.model_name}` : "the embedded extractor, word for word"], ["flow", e.flow.template_id],
+  for (const [name, value] of [["days not published", e.selection?.missing_days && `${e.selection.missing_days.join(", ")}${e.selection.missing_days_count > e.selection.missing_days.length ? " …" : ""}`], ["stays on this machine", e.selection?.privacy?.local_only?.join(", ")], ["not published", e.selection?.privacy?.private?.join(", ")], ["from", item?.day && h("a", { href: to("read", { day: item.day }) }, item.undated ? undated(item) : dayName(item.day))], ["project", item?.project && h("a", { href: to("read", { project: item.project }) }, item.project)], ["written by", e.model_generated ? `${e.model.provider}, ${e.model.model_name}` : "the embedded extractor, word for word"], ["flow", e.flow.template_id],
     ["tokens", e.usage ? `${count(e.usage.input_tokens)} in, ${count(e.usage.output_tokens)} out` : null], ["request", h("a", { href: `#/request/${encodeURIComponent(e.request.request_id)}` }, e.request.request_id)], ["published", h("code", null, `${e.published.path}${e.published.line ? `:${e.published.line}` : ""}`)], ["prompt hash", h("code", null, (e.flow.prompt_hash || "").slice(0, 16))], ["record", `event ${e.record.seq}`]])
     if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
   const panel = h("section", { class: "card sources" }, h("h2", null, "Source ", where, h("button", { class: "close", "aria-label": "Close the source", onclick: () => { const n = chosen; choose(null); back(n); } }, "✕")),
