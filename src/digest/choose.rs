@@ -33,6 +33,8 @@ spellings! {
         MetaNotMatched "meta_not_matched",
         ConfidenceTooLow "confidence_too_low",
         NoTasks "no_tasks",
+        /// No task is taken from it, because its sender is unknown or it reads like a fraud.
+        Doubted "doubted",
         TasksClosed "tasks_closed",
         OtherGroup "other_group",
         CapPerTag "cap_per_tag",
@@ -55,6 +57,7 @@ impl DropReason {
             DropReason::MetaNotMatched => "with other values",
             DropReason::ConfidenceTooLow => "with less confidence",
             DropReason::NoTasks => "without a task",
+            DropReason::Doubted => "from an unknown sender, or a fraud",
             DropReason::TasksClosed => "without an open task",
             DropReason::OtherGroup => "of another group",
             DropReason::CapPerTag => "over the limit for a tag",
@@ -282,6 +285,7 @@ impl<'a> Matcher<'a> {
         }
         match (rule.has_tasks, unit.tasks) {
             (false, _) => None,
+            (true, 0) if self.open_tasks.doubts(self.library, unit) => Some(DropReason::Doubted),
             (true, 0) => Some(DropReason::NoTasks),
             (true, _) => (self.open_tasks.open(unit) == 0).then_some(DropReason::TasksClosed),
         }

@@ -3,12 +3,15 @@
 //! Contract. A task has one part for each thing that it asks for. A sentence closes a part when it says
 //! in the past that the verb of the part was carried out on its object, or that everything the part names
 //! is done. A form such as `signed` inside the task is no verb that it asks for. Other names or numbers
-//! than those of the task are another task, and who did a thing is not what it was done to. In doubt
+//! than those of the task are another task, and who did a thing is not what it was done to. So is a report that
+//! names something else in the place of what the task names, an older thing, or a part. Nothing closes a
+//! prohibition. In doubt
 //! nothing is closed: an open task that is done costs a look, a closed one that is not done is lost.
 //!
 //! See docs/adr/0123-what-a-reply-must-say-to-close-a-task.md.
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 
 use crate::contract::hash::sha256;
 use crate::model::builtin::lexicon::{Done, Form, Habits, Words, lexicon};
@@ -194,8 +197,17 @@ fn is_date(word: &str) -> bool {
     dates.months.number(word).is_some() || dates.weekdays.number(word).is_some()
 }
 
+/// Whether a word tells one thing from others: `the new list`, `Mrs. Olsen`.
+fn tells_apart(word: &Word<'_>) -> bool {
+    lexicon().names.honorific.contains(word.folded.as_str())
+        || languages().any(|habits| habits.done.telling_apart.contains(word.folded.as_str()))
+}
+
 /// Whether a word carries no meaning of its own.
 fn is_little(word: &Word<'_>) -> bool {
+    if tells_apart(word) {
+        return false;
+    }
     word.folded.chars().count() < LETTERS_MIN
         || is_date(&word.folded)
         || word.folded.starts_with(|c: char| c.is_ascii_digit())
@@ -206,8 +218,11 @@ fn is_little(word: &Word<'_>) -> bool {
         })
 }
 
-/// A noun without its ending.
+/// A noun without its ending. `señor` and `señora` are two.
 fn noun(word: &str) -> u32 {
+    if lexicon().names.honorific.contains(word) {
+        return number(word.strip_suffix('n').unwrap_or(word));
+    }
     let plain = word.strip_suffix("ies").map(|rest| format!("{rest}y"));
     let plain = plain.as_deref().unwrap_or(word);
     let plain = plain.trim_end_matches(['s', 'e', 'n', 'a', 'o']);
@@ -234,6 +249,11 @@ fn of_stem(habits: &Habits, stem: &str) -> u32 {
 /// A verb of a reply such as `Kitchen cleaned.`, which may also say who did it.
 fn in_short(verb: u32) -> u32 {
     number(&format!("short {verb}"))
+}
+
+/// A word of a sentence that is its verb and no thing.
+fn as_verb(word: u32) -> u32 {
+    word ^ 0x2c1b_3c6d
 }
 
 /// A verb of a sentence that names nothing and stands for it: `I sent it.`
@@ -415,6 +435,28 @@ pub(crate) fn asked(task: &str) -> Vec<Asked> {
     parts.into_iter().filter_map(part).collect()
 }
 
+/// Whether the verb at a place is denied: `do not send`, `ruf nicht an`. `Do not forget to send` asks for it.
+fn is_denied(words: &[Word<'_>], place: usize) -> bool {
+    /// Words between one that denies and its verb.
+    const BEFORE_MAX: usize = 4;
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        languages().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let behind_mark = |at: &usize| words[*at].behind_mark;
+    let from = (0..=place).rev().find(behind_mark).unwrap_or(0);
+    let from = from.max(place.saturating_sub(BEFORE_MAX));
+    let before = &words[from..place];
+    let is_before = before.iter().any(|word| is_one(word, |done| &done.denies));
+    let end = words[place + 1..].iter().position(|word| word.behind_mark);
+    let behind = &words[place + 1..end.map_or(words.len(), |end| place + 1 + end)];
+    let joins = |word: &&Word<'_>| !is_one(word, |done| &done.joints);
+    let is_behind =
+        || behind.iter().take_while(joins).any(|word| is_one(word, |done| &done.denies_before));
+    let is_forgotten =
+        || words[from..=place].iter().any(|word| is_one(word, |done| &done.forgetting));
+    (is_before || is_behind()) && !is_forgotten()
+}
+
 fn part(words: &[Word<'_>]) -> Option<Asked> {
     let content: Vec<usize> = (0..words.len())
         .filter(|at| !is_little(&words[*at]) && !is_participle(&words[*at]))
@@ -435,6 +477,10 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     // In German an infinitive stands last and nouns have capitals.
     let last = content.last().copied().filter(infinitive);
     let place = known.or(last).or(content.first().copied())?;
+    // Nobody does what a prohibition asks for, so nothing says that it is done.
+    if is_denied(words, place) {
+        return None;
+    }
     let apart = separated(words, place);
     let is_link = |word: &Word<'_>| {
         languages().any(|habits| habits.done.links.contains(word.folded.as_str()))
@@ -460,6 +506,11 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     if object.is_empty() && words[place + 1..].iter().any(is_asker) {
         object.insert(number("asker"));
     }
+    // `The signed copy`: the form is no verb of the task, and tells the copy from others.
+    let is_quality =
+        |at: &usize| *at != place && !is_little(&words[*at]) && is_participle(&words[*at]);
+    let qualities = (0..words.len()).filter(is_quality).map(|at| noun(&words[at].folded));
+    let qualities: Vec<u32> = qualities.collect();
     let names = names(words);
     let prefix = apart.map_or("", |at| &words[at].folded);
     let whole = format!("{prefix}{}", words[place].folded);
@@ -474,7 +525,12 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     Some(Asked {
         verbs: verbs.into_iter().collect(),
         object: object.into_iter().collect(),
-        words: nouns(0..words.len()).into_iter().collect(),
+        words: nouns(0..words.len())
+            .into_iter()
+            .chain(qualities)
+            .collect::<BTreeSet<u32>>()
+            .into_iter()
+            .collect(),
         names: names.into_iter().collect(),
     })
 }
@@ -521,7 +577,9 @@ fn told(sentence: &str) -> Option<SaidDone> {
     let words: Vec<Word<'_>> = words.into_iter().filter(|word| word.raw != "sí").collect();
     let spaced = words::in_line(words.iter().map(|word| word.folded.as_str()));
     let is_open = |habits: &&Habits| {
-        says_one(&spaced, &habits.done.not_yet) || has_clause(&habits.done, &words)
+        says_one(&spaced, &habits.done.not_yet)
+            || has_clause(&habits.done, &words)
+            || leaves_something(habits, &words)
     };
     // `va` says in French that something will be, and in Spanish nothing of that.
     let spoken = spoken(&words);
@@ -562,10 +620,12 @@ fn told(sentence: &str) -> Option<SaidDone> {
             }
             for at in clause.clone() {
                 if done.finished.contains(words[at].folded.as_str()) && is_over(done, &words, at) {
+                    verbs.insert(as_verb(noun(&words[at].folded)));
                     verbs.extend(done.making.iter().map(|word| verb(habits, word)));
                 }
                 if let Some((found, object)) = carried_out(habits, &words, at) {
                     verbs.extend(found);
+                    verbs.insert(as_verb(noun(&words[at].folded)));
                     begin = begin.max(object);
                 }
                 if done.agents.contains(words[at].folded.as_str()) {
@@ -604,23 +664,41 @@ fn told(sentence: &str) -> Option<SaidDone> {
     })
 }
 
-/// What a sentence hands over, if it does: `Attached is the floor plan of the hall.` What stands behind a link, as
-/// `of`, is another thing.
+/// How many words name a thing and whom it belongs to: up to a link such as `in`, or the second one such as `of`.
+fn end_of_thing(spoken: &[&Habits], words: &[Word<'_>]) -> usize {
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        spoken.iter().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let mut belongs = 0;
+    let ends = |word: &Word<'_>| {
+        let is_link = is_one(word, |done| &done.links);
+        belongs += usize::from(is_link && is_one(word, |done| &done.belongs));
+        is_link && (belongs > 1 || !is_one(word, |done| &done.belongs))
+    };
+    words.iter().position(ends).unwrap_or(words.len())
+}
+
+/// What a sentence hands over, if it does: `Attached is the floor plan of the hall.`
 fn handed_over(sentence: &str) -> Option<SaidDone> {
     let words = words_of(unspoken(sentence));
     let spoken = spoken(&words);
-    let is_link = |word: &Word<'_>| {
-        spoken.iter().any(|habits| habits.done.links.contains(word.folded.as_str()))
-    };
     let (mut verbs, mut things) = (BTreeSet::new(), BTreeSet::new());
+    if spoken.iter().any(|habits| leaves_something(habits, &words)) {
+        return None;
+    }
     for clause in clauses(&spoken, &words) {
         let spaced = in_clause(&words[clause.clone()]);
         for habits in &spoken {
             let Some(phrase) = handing_phrase(habits, &spaced) else { continue };
             let done = &habits.done;
+            let behind = &words[clause.start + phrase..clause.end];
+            // `Attached are two photos` may be some of them.
+            if behind.first().is_some_and(is_count) {
+                return None;
+            }
             verbs.extend(done.handing_over.iter().map(|word| handed(verb(habits, word))));
-            let behind = words[clause.start + phrase..clause.end].iter();
-            let named = behind.take_while(|word| !is_link(word)).filter(|word| !is_little(word));
+            let named = &behind[..end_of_thing(&spoken, behind)];
+            let named = named.iter().filter(|word| !is_little(word));
             things.extend(named.map(|word| noun(&word.folded)));
         }
     }
@@ -629,6 +707,17 @@ fn handed_over(sentence: &str) -> Option<SaidDone> {
     let hands_over = !verbs.is_empty() && !words.is_empty();
     let verbs = verbs.into_iter().collect();
     hands_over.then(|| SaidDone { verbs, words, doers: Vec::new(), names })
+}
+
+/// Whether a sentence says that something is left: then it says of nothing that all of it is done.
+fn leaves_something(habits: &Habits, words: &[Word<'_>]) -> bool {
+    words.iter().any(|word| habits.done.remainder.contains(word.folded.as_str()))
+}
+
+/// Whether a word says how many, of two on.
+fn is_count(word: &Word<'_>) -> bool {
+    let number = word.folded.parse().ok().or_else(|| lexicon().dates.numbers.number(&word.folded));
+    number.is_some_and(|number: u32| number > 1)
 }
 
 /// The words of a clause, folded, between blanks.
@@ -807,6 +896,14 @@ fn carried_out(habits: &Habits, words: &[Word<'_>], at: usize) -> Option<(Vec<u3
     Some((vec![verb], if is_own || is_passive || is_inverted { 0 } else { at }))
 }
 
+/// Words that make a thing another one: `the old contract`.
+fn others() -> &'static BTreeSet<u32> {
+    static OTHERS: OnceLock<BTreeSet<u32>> = OnceLock::new();
+    OTHERS.get_or_init(|| {
+        languages().flat_map(|habits| habits.done.others.iter()).map(|word| noun(word)).collect()
+    })
+}
+
 /// Whether a sentence says that a part of a task is done.
 pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let has = |word: &u32| told.words.contains(word);
@@ -820,6 +917,13 @@ pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
         return false;
     }
     if part.names.iter().any(lacks_name) && told.names.iter().any(other_name) {
+        return false;
+    }
+    // `The bill of the butcher` is another thing than the bill of the baker: what the report names and the task
+    // does not stands where the task names something that the report does not.
+    let is_else = |word: &&u32| !is_of_task(word) && !told.verbs.contains(&as_verb(**word));
+    let differs = told.words.iter().any(|word| is_else(&word)) && !part.words.iter().all(has);
+    if differs || told.words.iter().filter(is_else).any(|word| others().contains(word)) {
         return false;
     }
     let shared = part.words.iter().filter(|word| has(word)).count();
@@ -920,6 +1024,12 @@ mod tests {
                 &done.onto,
                 &done.dated,
                 &done.asker,
+                &done.denies,
+                &done.forgetting,
+                &done.denies_before,
+                &done.remainder,
+                &done.others,
+                &done.telling_apart,
                 &done.separable,
                 &done.handing_over,
                 &done.stands_for,

@@ -483,6 +483,18 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_that_names_nothing_closes_the_only_task_of_its_verb_and_no_prohibition() {
+        for (ask, done, fate) in [
+            ("Bitte schick das Paket an Rosa.", "Ich hab's gestern geschickt.", Some(Closed::Said)),
+            ("Please send the parcel to Rosa.", "I sent it yesterday.", Some(Closed::Said)),
+            ("Please don't send the parcel to Rosa.", "I sent it yesterday.", None),
+            ("Bitte das Paket nicht schicken.", "Ich hab's gestern geschickt.", None),
+        ] {
+            assert_eq!(fates(&[asks(5, "evt_1", ask), tells(9, "evt_2", done)]), [fate], "{ask}");
+        }
+    }
+
+    #[test]
     fn a_private_reply_closes_only_a_private_task() {
         let private = |mut item: Value| {
             item["meta"]["publish"] = false.into();

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 
 use super::super::lexicon::lexicon;
-use super::super::text::words::Token;
+use super::super::rank::quality;
+use super::super::text::words::{Token, spaced};
 use super::super::text::{Kind, Role};
 use super::posting::Postings;
 use super::scene::{Focus, Scene};
-use super::signals::signals;
+use super::signals::{is_open_box, signals};
 
 impl Scene<'_, '_> {
     /// The sentences that ask for something, found on first use.
@@ -34,7 +35,12 @@ fn place(scene: &Scene<'_, '_>, at: usize) -> (usize, usize) {
 fn task_places(scene: &Scene<'_, '_>) -> BTreeSet<(usize, usize)> {
     let headed = scene.index().sentences(lexicon().ask.headings.iter().map(String::as_str));
     let heads = |at: &usize| matches!(scene.text.block_of(*at).kind, Kind::Heading(_));
-    headed.into_iter().filter(heads).map(|at| place(scene, at)).collect()
+    let is_bare = |at: &usize| {
+        let words = spaced(scene.text.sentence(*at));
+        lexicon().ask.bare_headings.iter().any(|heading| heading == words.trim())
+    };
+    let bare = (0..scene.text.sentences.len()).filter(heads).filter(is_bare);
+    headed.into_iter().chain(bare).filter(heads).map(|at| place(scene, at)).collect()
 }
 
 /// See docs/adr/0125-what-texts-mark-as-decided-and-to-do.md.
@@ -42,10 +48,9 @@ fn task_places(scene: &Scene<'_, '_>) -> BTreeSet<(usize, usize)> {
 /// The open boxes of a text, and what stands under its headings for tasks: items, and lines that begin with
 /// the name of somebody. What is done or asks back is no task.
 fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
+    // The boxes of a text are its own, whatever else it says.
     let signals = signals(scene);
-    if signals.scam || signals.bulk {
-        return Vec::new();
-    }
+    let is_for_nobody = signals.scam || signals.bulk;
     let (under, postings) = (task_places(scene), Postings::of(scene));
     let is_marked = |&at: &usize| {
         let (block, tokens) = (scene.text.block_of(at), scene.text.tokens_of(at));
@@ -55,12 +60,19 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
         }
         match scene.text.mark_of(at) {
             Some(ticked) => !ticked && is_first_of_block(scene, at),
-            None if !under.contains(&place(scene, at)) => false,
+            None if is_for_nobody || !under.contains(&place(scene, at)) => false,
             None if block.kind == Kind::Item => is_first_of_block(scene, at),
             None => block.kind == Kind::Paragraph && opening(scene, at, tokens).assigned,
         }
     };
     (0..scene.text.sentences.len()).filter(is_marked).collect()
+}
+
+/// Whether `TODO` stands before a sentence. In Spanish the word means all.
+fn is_labelled(said: &str) -> bool {
+    let rest = said.strip_prefix("TODO").or_else(|| said.strip_prefix("Todo:"));
+    let rest = rest.or_else(|| said.strip_prefix("todo:"));
+    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
 }
 
 /// What follows the first sentence of an item says more of the same task.
@@ -86,7 +98,12 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
     let asks = |&at: &usize| {
         let block = scene.text.block_of(at);
         let prose = matches!(block.kind, Kind::Paragraph | Kind::Item | Kind::Table);
-        if !prose || not_asked.contains(&at) || matches!(block.role, Role::System | Role::Tool) {
+        let is_box = is_open_box(scene, at);
+        let is_excluded = !is_box && not_asked.contains(&at);
+        if !prose || is_excluded || matches!(block.role, Role::System | Role::Tool) {
+            return false;
+        }
+        if quality::is_greeting_question(scene.text.sentence(at)) {
             return false;
         }
         let tokens = scene.text.tokens_of(at);
@@ -104,6 +121,8 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         // A machine's report orders nothing by the way: `Change your settings.`
         let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
+            || quality::asks_by_thanks(scene.text.sentence(at))
+            || is_labelled(scene.text.sentence(at))
             || (!by_the_way && orders(scene, at, tokens, first, item))
             || (obliged && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
             || (item && (under.contains(&place(scene, at)) || first.assigned))
@@ -111,17 +130,16 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
     (0..scene.text.sentences.len()).filter(asks).collect()
 }
 
-/// As [`find`], as elements of a list; nothing where the text is for everybody or a fraud.
+/// As [`find`], as elements of a list; only the open boxes where the text is for everybody or a fraud.
 pub(crate) fn elements(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Focus> {
     let signals = signals(scene);
-    if signals.scam || signals.bulk {
-        return Vec::new();
-    }
+    let is_for_nobody = signals.scam || signals.bulk;
     let item_of =
         |at: usize| scene.items.iter().position(|item| item.sentences.binary_search(&at).is_ok());
     let inside = |at: &usize| focus.whole || focus.sentences.binary_search(at).is_ok();
     let asked = scene.asks().iter().copied().filter(inside);
     asked
+        .filter(|at| !is_for_nobody || is_open_box(scene, *at))
         .map(|at| Focus {
             sentences: vec![at],
             items: item_of(at).into_iter().collect(),
@@ -195,6 +213,11 @@ fn orders(
     };
     let source = scene.text.parts[scene.text.sentences[sentence].part].text;
     let ask = &lexicon().ask;
+    // `Llamé al banco` tells, `Llame al banco` orders.
+    let raw = scene.text.token_text(sentence, &tokens[first.at]).to_lowercase();
+    if ask.told_endings.iter().any(|end| raw.ends_with(end.as_str())) {
+        return false;
+    }
     if ask.imperatives.contains(word) {
         // `test_rounding` is a name, and an address is nothing to do.
         let rest = &source[tokens[first.at].end as usize..];
@@ -213,12 +236,18 @@ fn orders(
         return !noun
             && !label
             && tokens.len() > first.at + 1
-            && !rest.starts_with(['_', '.', '-'])
+            && (!rest.starts_with(['_', '.', '-']) || is_behind_hyphen(rest))
             && !address;
     }
     // `entregar mañana los afiches`: in a list an infinitive is an order.
     let infinitive = ask.infinitive_endings.iter().any(|ending| word.ends_with(ending.as_str()));
     item && scene.text.language.does(|habits| habits.lists_order_in_infinitives) && infinitive
+}
+
+/// Whether a hyphen and a pronoun follow a verb: `Envoie-moi le contrat`.
+fn is_behind_hyphen(rest: &str) -> bool {
+    let word = rest.strip_prefix('-').map(|rest| rest.split(|c: char| !c.is_alphabetic()).next());
+    word.flatten().is_some_and(|word| lexicon().ask.behind_thanks.contains(word) || word == "moi")
 }
 
 fn speaks_to_reader(scene: &Scene<'_, '_>, tokens: &[Token]) -> bool {
@@ -272,6 +301,82 @@ mod tests {
         let plan =
             "# New server\n\nAna is looking for a provider.\n\n## Tasks\n- Ana: ask for quotes\n";
         assert_eq!(found(plan, |scene| scene.marked_tasks()).len(), 1);
+    }
+
+    #[test]
+    fn a_word_of_newsletters_in_own_words_takes_no_task() {
+        let ask = |text: &str| {
+            found(text, |scene| {
+                let focus = scene.all();
+                elements(scene, &focus).iter().map(|one| one.sentences[0]).collect()
+            })
+        };
+        for text in [
+            "- [ ] Strom abmelden\n- [ ] call the landlord\n",
+            "- [ ] unsubscribe from the wine newsletter\n- [ ] call the landlord\n",
+            "- [ ] darse de baja del gimnasio\n- [ ] llamar al casero\n",
+            "- [ ] se désabonner du journal\n- [ ] appeler le propriétaire\n",
+            "- [ ] buy gift cards for Oma and send her the codes\n- [ ] call the landlord\n",
+            "- [ ] pay the customs fee of the parcel at https://dhl.example/pay today\n- [ ] buy milk\n",
+            "- [ ] view in browser: check the website\n- [ ] buy milk\n",
+        ] {
+            assert_eq!(found(text, |scene| scene.marked_tasks()).len(), 2, "{text}");
+            assert_eq!(ask(text).len(), 2, "{text}");
+        }
+        for text in [
+            "Hallo Ute,\n\nbitte den Strom bis Freitag abmelden und den Vermieter anrufen.\n\nJens\n",
+            "Hi Ute,\n\nplease unsubscribe me from the newsletter.\n\nBen\n",
+            "Bitte die Zeitung abbestellen.\n",
+            "Merci de me désabonner de l'infolettre.\n",
+        ] {
+            assert_eq!(ask(text).len(), 1, "{text}");
+        }
+        for letter in [
+            "Come by and see the new lamps.\n\nYou get this because you signed up. Unsubscribe: https://s.example/u\n",
+            "Bitte kommt vorbei.\n\nHier klicken, um den Newsletter abzubestellen: https://s.example\nNewsletter abbestellen\n",
+            "Por favor, visita la tienda.\n\nSi no quiere recibir este boletín, haga clic aquí.\n",
+        ] {
+            assert!(ask(letter).is_empty(), "{letter}");
+        }
+    }
+
+    #[test]
+    fn a_past_with_its_accent_is_no_order() {
+        for told in [
+            "Llamé al banco.",
+            "Pagué la luz.",
+            "Envié la carta a Rosa.",
+            "Reservé la sala.",
+            "Firmé el contrato.",
+        ] {
+            assert!(found(told, |scene| scene.asks().to_vec()).is_empty(), "{told}");
+        }
+        for asked in [
+            "Llame al banco.",
+            "Pague la luz hoy.",
+            "Envoie-moi le contrat, s'il te plaît.",
+            "Merci de payer le loyer.",
+        ] {
+            assert_eq!(found(asked, |scene| scene.asks().to_vec()).len(), 1, "{asked}");
+        }
+        for other in [
+            "¿Qué tal todo?",
+            "Todo llegó bien.",
+            "Hola, Ivo, ¿cómo va todo?",
+            "Merci de votre aide.",
+        ] {
+            assert!(found(other, |scene| scene.asks().to_vec()).is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_heading_that_says_open_heads_tasks_where_it_stands_alone() {
+        for heading in ["Open", "Offen", "Pendiente", "En suspens"] {
+            let text = format!("# Club\n\nWe met.\n\n## {heading}\n- tents for the stage\n");
+            assert_eq!(found(&text, |scene| scene.marked_tasks()).len(), 1, "{text}");
+        }
+        let text = "# Club\n\nWe met.\n\n## Open source news\n- a new kernel came out\n";
+        assert!(found(text, |scene| scene.marked_tasks()).is_empty());
     }
 
     #[test]

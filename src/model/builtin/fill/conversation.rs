@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 
 use chrono::NaiveDate;
 
+use super::super::lexicon::lexicon;
 use super::super::rank::select::Quoted;
-use super::super::text::words::fold;
+use super::super::text::words::{fold, spaced};
 use super::scene::Scene;
 use super::speakers::speaker;
 
@@ -36,6 +37,39 @@ pub(crate) fn with_speaker(scene: &Scene<'_, '_>, sentence: usize, bytes: usize)
 }
 
 impl Scene<'_, '_> {
+    /// Whether somebody says a sentence right behind a question of another one: it answers it.
+    pub(crate) fn answers_question(&self, sentence: usize) -> bool {
+        let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);
+        let own = by(sentence);
+        let before = (0..sentence).rev().find(|&at| by(at) != own);
+        own.is_some()
+            && !self.text.sentence(sentence).trim_end().ends_with('?')
+            && before.is_some_and(|at| by(at).is_some() && self.is_question(at))
+    }
+
+    /// Whether a sentence is a question that somebody else answers right behind it. Whoever does not know answers
+    /// nothing.
+    pub(crate) fn is_answered(&self, sentence: usize) -> bool {
+        let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);
+        let own = by(sentence);
+        let next = (sentence + 1..self.text.sentences.len()).find(|&at| by(at) != own);
+        own.is_some()
+            && self.is_question(sentence)
+            && (sentence + 1..next.unwrap_or(sentence)).all(|at| !self.is_question(at))
+            && next.is_some_and(|at| by(at).is_some() && !self.is_unsure(at))
+    }
+
+    fn is_question(&self, at: usize) -> bool {
+        self.text.sentence(at).trim_end().ends_with('?')
+    }
+
+    /// Whether whoever says a sentence asks back, or does not know.
+    fn is_unsure(&self, at: usize) -> bool {
+        let said = spaced(self.text.sentence(at));
+        let unsure = &lexicon().answer.unsure;
+        self.is_question(at) || unsure.iter().any(|phrase| said.contains(&format!(" {phrase} ")))
+    }
+
     /// Whether a sentence only accepts what somebody asked for right before it: `Sure, I will`. The request is
     /// the task then, unless the answer names a day of its own.
     pub(crate) fn accepts(&self, sentence: usize) -> bool {

@@ -8,12 +8,13 @@ use serde_json::{Map, Value};
 use super::super::extract::Mention;
 use super::super::extract::cues::{Index, decided, with_purpose};
 use super::super::extract::dates::{self, DateTimeMention};
-use super::super::lexicon::Purpose;
+use super::super::lexicon::{Purpose, lexicon};
 use super::super::rank::antecedents::{Leaning, leaning};
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
-use super::super::text::blocks::Role;
+use super::super::text::blocks::{Block, Role};
 use super::super::text::finished::is_struck;
+use super::super::text::words::spaced;
 use super::super::text::{Kind, Text};
 use super::gather::{Gathered, items_of};
 use super::headlines::{self, ListEntry};
@@ -320,7 +321,9 @@ impl<'t, 'a> Scene<'t, 'a> {
             found.dedup();
         }
         if over.asks && over.purpose == Some(Purpose::Pending) {
-            found.retain(|&at| !self.accepts(at));
+            found.retain(|&at| {
+                !self.accepts(at) && !self.answers_question(at) && !self.is_answered(at)
+            });
         }
         if !asked {
             found.extend(focus.sentences.iter().copied());
@@ -494,7 +497,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             found.iter().map(|&at| self.text.tokens_of(at).len()).sum()
         };
         let words = words_of(&found);
-        if words >= PROSE_WORDS_MIN {
+        if words >= PROSE_WORDS_MIN || !found.is_empty() && !self.points_below(&found) {
             let mut to_the_point = found.clone();
             to_the_point.retain(|&at| !quality::is_beside(self.text, at));
             let kept = words_of(&to_the_point);
@@ -505,7 +508,9 @@ impl<'t, 'a> Scene<'t, 'a> {
         let mut quoted = focus.sentences.clone();
         quoted.retain(|&at| {
             let kind = self.text.block_of(at).kind;
-            quality::is_prose(kind) || matches!(kind, Kind::Quote | Kind::Table | Kind::Columns)
+            let is_shown = quality::is_prose(kind)
+                || matches!(kind, Kind::Quote | Kind::Table | Kind::Columns);
+            is_shown && !quality::is_greeting_question(self.text.sentence(at))
         });
         if !quoted.is_empty() {
             return quoted;
@@ -514,6 +519,18 @@ impl<'t, 'a> Scene<'t, 'a> {
         let mut rest = focus.sentences.clone();
         rest.retain(|&at| self.text.block_of(at).kind != Kind::Code);
         if rest.is_empty() { focus.sentences.clone() } else { rest }
+    }
+
+    /// Whether few words say nothing without what is quoted, or stand among tables: they pass it on, or ask of it.
+    fn points_below(&self, own: &[usize]) -> bool {
+        let quotes = |block: &Block| block.kind == Kind::Quote;
+        if !self.text.blocks.iter().any(quotes) {
+            return true;
+        }
+        let said: String = own.iter().map(|&at| spaced(self.text.sentence(at))).collect();
+        let passes_on = |phrase: &String| said.contains(&format!(" {phrase} "));
+        lexicon().mail.passes_on.iter().any(passes_on)
+            || own.iter().all(|&at| self.text.sentence(at).trim_end().ends_with('?'))
     }
 
     /// The first bytes of the text: what stands in where no sentence says anything.

@@ -1,6 +1,8 @@
 //! The signs of a message that need nothing but its words and its sender.
 
 use super::super::lexicon::lexicon;
+use super::super::text::Kind;
+use super::super::text::blocks::Block;
 use super::super::text::words::{fold, spaced};
 use super::fraud;
 use super::scene::Scene;
@@ -34,11 +36,58 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
     let notice = says(scene, &mail.notices) && named_after(&from) != Some(Named::Person);
     let automated =
         local_is(&mail.automated_senders) || says(scene, &mail.automated) || notice || away;
-    let is_bulk = local_is(&mail.bulk_senders) || says(scene, &mail.bulk);
+    let is_bulk = local_is(&mail.bulk_senders) || is_sent_to_everybody(scene, &from);
     // A shop has prizes and gift cards too; what it never does is ask for them.
-    let scam = demands || !is_bulk && says(scene, &mail.scam);
+    // Only a message can be a fraud: in a note somebody writes what they want to buy and pay.
+    let scam = is_message(scene, &from) && (demands || !is_bulk && says(scene, &mail.scam));
     let bulk = !stake && is_bulk;
     Signals { scam, bulk, automated, stake: stake && !scam, notice, away }
+}
+
+/// Whether somebody sent a text: a sender is known, or it has the head or the greeting of a mail.
+fn is_message(scene: &Scene<'_, '_>, from: &str) -> bool {
+    let has_head = |block: &Block| matches!(block.kind, Kind::Header | Kind::Signature);
+    let has_boxes = || (0..scene.text.sentences.len()).any(|at| is_open_box(scene, at));
+    !from.is_empty() || scene.text.blocks.iter().any(has_head) || !has_boxes()
+}
+
+/// Whether a sentence is an item with an open box: the text itself marks it as a task.
+pub(crate) fn is_open_box(scene: &Scene<'_, '_>, at: usize) -> bool {
+    scene.text.block_of(at).kind == Kind::Item && scene.text.mark_of(at) == Some(false)
+}
+
+/// Whether a text is one for everybody. The words of newsletters say so only where newsletters have them: in a
+/// line that frames the text, beside a link, or above the text. A sender that is no person and says several of
+/// them is enough too. In running text people write of such things themselves: `Please unsubscribe me.`
+fn is_sent_to_everybody(scene: &Scene<'_, '_>, from: &str) -> bool {
+    let by_person = || from.is_empty() || named_after(from) == Some(Named::Person);
+    let mut said: Vec<(usize, usize)> = Vec::new();
+    for (phrase, words) in lexicon().mail.bulk.iter().enumerate() {
+        let found = scene.index().find(words).into_iter().map(|mention| mention.sentence);
+        said.extend(found.filter(|at| !is_open_box(scene, *at)).map(|at| (at, phrase)));
+    }
+    let kind = |at: usize| scene.text.block_of(at).kind;
+    let stands_in_place = |at: usize| match kind(at) {
+        Kind::Signature | Kind::Link => true,
+        Kind::Header | Kind::Heading(_) => !by_person(),
+        _ => {
+            has_link(scene.text.sentence(at))
+                || (at + 1 < scene.text.sentences.len() && kind(at + 1) == Kind::Link)
+        }
+    };
+    let is_several = |(at, phrase): &(usize, usize)| {
+        said.iter().any(|(other, words)| other != at && words != phrase)
+    };
+    said.iter().any(|(at, _)| stands_in_place(*at)) || !by_person() && said.iter().any(is_several)
+}
+
+/// Whether a sentence has an address of the web, or asks for a click.
+fn has_link(said: &str) -> bool {
+    let words = spaced(said);
+    let is_way = |way: &&String| words.contains(&format!(" {way} "));
+    lexicon().mail.links.iter().any(|way| is_way(&way))
+        || said.contains("http")
+        || said.contains("www.")
 }
 
 /// Whether a message reads like a fraud by its words alone: it demands what frauds demand, or holds a

@@ -52,6 +52,12 @@ impl Language {
         lexicon().languages.get(self.0)
     }
 
+    /// The word for what is done, in English where the language has none.
+    pub(crate) fn done(self) -> &'static str {
+        let own = self.habits().and_then(|habits| habits.done_label.as_deref());
+        own.unwrap_or("Done")
+    }
+
     /// The words for one row of a table and for several, in English where the language has none.
     pub(crate) fn rows(self) -> [&'static str; 2] {
         let own = self.habits().and_then(|habits| habits.rows.as_ref());
@@ -111,6 +117,9 @@ pub struct Habits {
     /// One row of a table, and several.
     #[serde(default)]
     rows: Option<[String; 2]>,
+    /// What stands before an item that is done.
+    #[serde(default)]
+    done_label: Option<String>,
     /// What a program that answers is called before what it says.
     #[serde(default)]
     pub(crate) assistant: Option<String>,
@@ -204,6 +213,17 @@ pub(crate) struct Done {
     /// What begins a clause about the noun before it, or only behind a comma.
     pub relative: Words,
     pub relative_behind_comma: Words,
+    /// Words that deny the verb behind them, verbs with which such words ask all the same, and words that deny the verb
+    /// before them.
+    pub denies: Words,
+    pub forgetting: Words,
+    pub denies_before: Words,
+    /// Words that say that something is left: then nothing is done as a whole.
+    pub remainder: Words,
+    /// Words that make a thing another one, unless the task has them too; words without meaning that tell one of several
+    /// things from the others.
+    pub others: Words,
+    pub telling_apart: Words,
     /// Whoever speaks.
     pub asker: Words,
     /// What stands before the day that something is moved to.
@@ -377,6 +397,9 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     events: Vec<String>,
     offers: Vec<String>,
     bulk: Vec<String>,
+    links: Vec<String>,
+    passes_on: Vec<String>,
+    greeting_questions: Vec<String>,
     bulk_senders: Vec<String>,
     automated: Vec<String>,
     notices: Vec<String>,
@@ -429,7 +452,15 @@ lists!(#[serde(deny_unknown_fields)] Ask {
     requests: Vec<String>,
     obligations: Vec<String>,
     not_asked: Vec<String>,
+    thanked_orders: Vec<String>,
+    thanked_wishes: Vec<String>,
+    behind_thanks: Words,
+    not_thanked: Words,
+    performed_endings: Vec<String>,
+    bygone: Words,
+    told_endings: Vec<String>,
     headings: Vec<String>,
+    bare_headings: Vec<String>,
     finished: Words,
     labels: Words,
     imperatives: Words,
@@ -443,6 +474,7 @@ lists!(
     Weight {
         announce: Phrases,
         disclaim: Phrases,
+        formal: Phrases,
         licences: Phrases,
         asides: Phrases,
         upcoming: Words,

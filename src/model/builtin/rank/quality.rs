@@ -2,7 +2,8 @@
 //! of block holds it, who says it, how long it is, and the phrases that announce or disclaim.
 
 use super::super::lexicon::{Phrases, lexicon};
-use super::super::text::words::Token;
+use super::super::text::stopwords::is_stop_word;
+use super::super::text::words::{Token, fold, spaced};
 use super::super::text::{Block, Kind, Role, Text, inline, lines};
 
 /// Sentences of a part over which its lead fades.
@@ -24,6 +25,8 @@ const ASIDE_WORDS_MAX: usize = 4;
 const NAMES_MAX: usize = 40;
 /// Factor of a list of who was at a meeting.
 const ATTENDANCE: f64 = 0.02;
+/// Factor of a sentence that says that a meeting begins or ends.
+const FORMAL: f64 = 0.1;
 /// Words beside a phrase of politeness from which on a sentence says something of its own.
 const MORE_WORDS_MAX: usize = 10;
 /// The end of a longer part counts a little: conclusions live there.
@@ -132,6 +135,10 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     if lines::lists_attendance(text.sentence(sentence)) || is_among_names(text, sentence) {
         return ATTENDANCE;
     }
+    // Every meeting begins and ends.
+    if says_any(text, sentence, &lexicon().weight.formal) {
+        return FORMAL;
+    }
     let mut factor = 1.0;
     if says_any(text, sentence, &lexicon().weight.announce) {
         factor *= ANNOUNCED;
@@ -220,7 +227,7 @@ pub(crate) fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     let tokens = text.tokens_of(sentence);
     let opens = starts_with(text, tokens, &lexicon().weight.courtesy);
     match tokens.len() {
-        _ if !opens => None,
+        _ if !opens || asks_by_thanks(text.sentence(sentence)) => None,
         0..=4 => Some(0.08),
         5..=9 => Some(0.35),
         _ => None,
@@ -230,13 +237,101 @@ pub(crate) fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
 /// Whether a sentence is nothing but politeness: it says one of these phrases, hardly more, and no number.
 pub(crate) fn is_pleasantry(text: &Text<'_>, sentence: usize) -> bool {
     let tokens = text.tokens_of(sentence);
-    if text.sentence(sentence).contains(|c: char| c.is_ascii_digit()) {
+    let said = text.sentence(sentence);
+    if is_greeting_question(said) {
+        return true;
+    }
+    if said.contains(|c: char| c.is_ascii_digit()) || asks_by_thanks(said) {
         return false;
     }
     let phrases = &lexicon().weight.pleasantries;
     let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
     let said = (0..tokens.len()).find_map(|from| phrases.starts(|at| word(from + at)));
     said.is_some_and(|words| tokens.len() <= words + MORE_WORDS_MAX)
+}
+
+/// Whether thanks are for what is still to be done: `Merci de rappeler Ana`, `Thanks for sending the plan by Friday`.
+pub(crate) fn asks_by_thanks(said: &str) -> bool {
+    /// Words of a greeting before the thanks, and words between the thanks and their verb.
+    const BEFORE_MAX: usize = 3;
+    const BETWEEN_MAX: usize = 4;
+    const LETTERS_MIN: usize = 4;
+    let (ask, dates) = (&lexicon().ask, &lexicon().dates);
+    let line = spaced(said);
+    let behind = |phrases: &[String]| {
+        let found = phrases.iter().filter_map(|phrase| {
+            let at = line.find(&format!(" {phrase} "))?;
+            let is_first = line[..at].split_whitespace().count() <= BEFORE_MAX;
+            is_first.then_some(at + phrase.len() + 1)
+        });
+        found.max().map(|end| line[end..].split_whitespace())
+    };
+    let ends = |word: &str, endings: &[String]| {
+        word.len() >= LETTERS_MIN
+            && !ask.not_thanked.contains(word)
+            && endings.iter().any(|end| word.ends_with(end.as_str()))
+    };
+    let is_order = behind(&ask.thanked_orders).is_some_and(|words| {
+        let mut words = words.take(BETWEEN_MAX + 1);
+        words
+            .find(|word| !ask.behind_thanks.contains(*word))
+            .is_some_and(|verb| ends(verb, &ask.infinitive_endings))
+    });
+    if is_order {
+        return true;
+    }
+    let Some(mut words) = behind(&ask.thanked_wishes) else { return false };
+    let is_bygone = words.clone().any(|word| ask.bygone.contains(word));
+    let is_day = |word: &str| {
+        dates.weekdays.number(word).is_some()
+            || dates.months.number(word).is_some()
+            || lexicon().days.get(word).is_some_and(|days| days.iter().any(|day| day.after >= 0))
+    };
+    let said: Vec<&str> = words.clone().collect();
+    let has_term = (0..said.len()).any(|at| {
+        dates.due.starts(|next| said.get(at + next).copied().unwrap_or_default()).is_some()
+    });
+    let is_later = said.iter().any(|word| is_day(word));
+    let verb = words.next().unwrap_or_default();
+    let hands_over = || {
+        lexicon().languages.iter().any(|habits| {
+            let stem = habits.done.stem(verb);
+            habits.done.handing_over.iter().any(|one| habits.done.stem(one) == stem)
+        })
+    };
+    let is_verb = ends(verb, &ask.performed_endings)
+        || said.iter().any(|word| ends(word, &ask.performed_endings)) && line.contains(" dass ");
+    !is_bygone && is_later && is_verb && (has_term || hands_over())
+}
+
+/// Whether a sentence is a question of a greeting, which asks nothing: `How are you?`, `Hola, Ivo, ¿cómo va todo?`
+pub(crate) fn is_greeting_question(said: &str) -> bool {
+    const WORDS_MAX: usize = 10;
+    let said = said.trim();
+    if !said.ends_with('?') {
+        return false;
+    }
+    let pieces = || said.split(|c: char| !c.is_alphanumeric()).filter(|piece| !piece.is_empty());
+    let words: Vec<String> = pieces().map(fold).collect();
+    if words.len() > WORDS_MAX {
+        return false;
+    }
+    let is_name =
+        |at: usize| pieces().nth(at).is_some_and(|word| word.starts_with(char::is_uppercase));
+    let greets = |word: &str| {
+        lexicon().mail.greetings.iter().any(|one| one.trim_end_matches('*') == word)
+            || lexicon().weight.joining.contains(word)
+    };
+    lexicon().mail.greeting_questions.iter().any(|phrase| {
+        let phrase: Vec<&str> = phrase.split(' ').collect();
+        let mut places = words.windows(phrase.len()).enumerate();
+        let found = places.find(|(_, window)| window.iter().eq(phrase.iter()));
+        found.is_some_and(|(at, _)| {
+            (0..at).all(|before| greets(&words[before]) || is_name(before))
+                && ((at + phrase.len()..words.len()).all(|behind| is_stop_word(&words[behind]))
+                    || (at + phrase.len()..words.len()).all(is_name))
+        })
+    })
 }
 
 fn starts_with(text: &Text<'_>, tokens: &[Token], phrases: &Phrases) -> bool {
@@ -300,6 +395,67 @@ mod tests {
         let beside: Vec<&str> = beside.map(|at| text.sentence(at)).collect();
         assert_eq!(beside.len(), 2, "{beside:?}");
         assert!(beside[0].starts_with("The tiles") && beside[1].starts_with("The parts"));
+    }
+
+    #[test]
+    fn thanks_for_what_is_to_be_done_are_requests() {
+        for request in [
+            "Merci de payer le loyer avant vendredi.",
+            "Merci d'appeler Paul.",
+            "Bonjour Eva, merci d'acheter les billets pour Lyon avant jeudi.",
+            "Merci de ne pas appeler le propriétaire.",
+            "Merci de me rappeler demain.",
+            "Thanks for sending the invoice by Friday.",
+            "Thank you for returning the form before 12 March.",
+            "Gracias por enviar la factura el viernes.",
+            "Gracias por confirmar antes del 3 de mayo.",
+            "Danke, dass du die Rechnung bis Freitag schickst und die Kopie mitbringen kannst.",
+        ] {
+            assert!(asks_by_thanks(request), "{request}");
+        }
+        for thanks in [
+            "Merci de votre aide.",
+            "Merci d'avance pour votre réponse.",
+            "Merci d'être venus hier.",
+            "Merci de m'avoir aidé vendredi.",
+            "Thanks for coming on Friday.",
+            "Thanks for sending the plan yesterday.",
+            "Thanks for the cake.",
+            "Gracias por venir el viernes.",
+            "Gracias por haber enviado la factura el viernes.",
+            "Danke, dass du gestern gekommen bist.",
+            "Vielen Dank für die Einladung.",
+        ] {
+            assert!(!asks_by_thanks(thanks), "{thanks}");
+        }
+    }
+
+    #[test]
+    fn a_question_of_a_greeting_asks_nothing() {
+        for greeting in [
+            "How are you?",
+            "Hi Ute, how are you today?",
+            "¿Qué tal todo?",
+            "Hola, Ivo, ¿cómo va todo?",
+            "Comment vas-tu ?",
+            "Ça va ?",
+            "Wie geht's?",
+            "Und wie geht es dir?",
+        ] {
+            assert!(is_greeting_question(greeting), "{greeting}");
+        }
+        for question in [
+            "How are you getting to Leeds?",
+            "How are the tomatoes?",
+            "¿Cómo va la obra?",
+            "¿Qué tal el viernes?",
+            "Comment vas-tu à Lyon ?",
+            "Wie geht es weiter mit dem Dach?",
+            "Alles gut mit der Rechnung?",
+            "How are you.",
+        ] {
+            assert!(!is_greeting_question(question), "{question}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::super::text::blocks::Kind;
+use super::super::text::finished::{is_struck, says_done};
 use super::super::text::hash::Fast;
 use super::super::text::inline;
 use super::super::text::tables::{self, Record, Row};
@@ -216,8 +217,15 @@ impl Quoted {
         }
         // What is done must not read as something to do.
         let before = &text.parts[sentence.part].text[..sentence.start];
+        let said = &text.parts[sentence.part].text[sentence.start..sentence.end];
         let start = match lines::box_before(before) {
-            Some(true) => lines::box_start(before),
+            Some(true) => {
+                if !says_done(said) || is_struck(said) {
+                    self.text.push_str(text.language.done());
+                    self.text.push_str(COLON);
+                }
+                sentence.start
+            }
             Some(false) => sentence.start,
             None => {
                 let telling = || {
@@ -412,7 +420,7 @@ mod tests {
         let items = |at: &usize| text.block_of(*at).kind == Kind::Item;
         let items: Vec<usize> = (0..text.sentences.len()).filter(items).collect();
         let quoted = compose(&text, &items, Budget { sentences: 9, bytes: 400 });
-        assert_eq!(quoted.text, "Erledigt: Kasse prüfen. Zelt reservieren. [x] Bus mieten.");
+        assert_eq!(quoted.text, "Erledigt: Kasse prüfen. Zelt reservieren. Done: Bus mieten.");
         for piece in &quoted.pieces {
             assert_eq!(
                 quoted.text[piece.output_start..piece.output_end],
@@ -461,7 +469,9 @@ mod tests {
         {
             assert_eq!(shown(plain), plain);
         }
-        assert_eq!(shown("- [x] Cancel the contract."), "[x] Cancel the contract.");
+        for done in ["- [x] Cancel the contract.", "- [x] ~~Cancel the contract.~~"] {
+            assert_eq!(shown(done), "Done: Cancel the contract.", "{done}");
+        }
     }
 
     #[test]

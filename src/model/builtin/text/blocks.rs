@@ -10,12 +10,14 @@ use std::ops::Range;
 use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::stopwords::is_stop_word;
-use super::words::fold;
+use super::words::{fold, spaced};
 use super::{inline, lines};
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
 /// Fewest bytes of an answer above the mail that it answers; less is a mail that was passed on.
 const ANSWER_BYTES_MIN: usize = 40;
+/// Most bytes that somebody says who only passes on a mail.
+const PASSED_ON_BYTES_MAX: usize = 240;
 /// Fewest words of such a line in a row: menus of pages have fewer.
 const LINE_WORDS_MIN: usize = 3;
 const WRAP_BYTES_MIN: usize = 45;
@@ -216,6 +218,8 @@ struct Splitter<'a> {
     /// Below the rule of a table.
     in_ruled: bool,
     in_quote: bool,
+    /// Among the headers of what is quoted.
+    in_head_of_quote: bool,
     in_signature: bool,
     after_closing: bool,
     /// Among lines that stand alone, see `is_in_row`.
@@ -257,6 +261,7 @@ impl<'a> Splitter<'a> {
             underline: None,
             in_ruled: false,
             in_quote: false,
+            in_head_of_quote: false,
             in_signature: false,
             after_closing: false,
             in_row: false,
@@ -332,10 +337,16 @@ impl<'a> Splitter<'a> {
         if start < self.head_end && lines::labelled(line).is_none() {
             return self.single(Kind::Signature, text);
         }
-        if lines::announces_forward(line) {
+        let begins_quote = lines::announces_quote(line);
+        let begins_other_mail = !self.in_quote && self.is_head_of_other_mail(line);
+        let is_passed_on = || (begins_quote || begins_other_mail) && self.passes_on();
+        if lines::announces_forward(line) || is_passed_on() {
             // What was forwarded is what the mail is about; it begins with headers of its own.
             (self.in_headers, self.in_quote, self.in_signature) = (true, false, false);
-            (self.is_mail, self.said_bytes) = (true, 0);
+            (self.is_mail, self.said_bytes, self.after_closing) = (true, 0, false);
+            if begins_other_mail && self.header(start, line) {
+                return;
+            }
             return self.single(Kind::Signature, text);
         }
         // What stands under the closing words of a letter is no sentence of it.
@@ -349,11 +360,14 @@ impl<'a> Splitter<'a> {
         if self.after_closing || greets || lines::is_frame(line) {
             return self.single(Kind::Signature, text);
         }
-        self.in_quote |= lines::announces_quote(line) || self.is_head_of_quote(line);
+        self.in_quote |= begins_quote || begins_other_mail;
+        self.in_head_of_quote |= begins_quote || begins_other_mail;
         self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
-        if self.in_signature {
+        // The line that announces a quote, and the head of what is quoted, say nothing themselves.
+        if self.in_signature || begins_quote || self.in_head_of_quote && heads_mail(line) {
             return self.single(Kind::Signature, text);
         }
+        self.in_head_of_quote = false;
         if self.in_quote || trimmed.starts_with('>') {
             let marks = trimmed.len() - trimmed.trim_start_matches(['>', ' ']).len();
             return self.single(Kind::Quote, (text.start + marks).min(text.end)..text.end);
@@ -478,17 +492,28 @@ impl<'a> Splitter<'a> {
             && (self.next.is_some_and(lines::is_tabbed) || self.blocks.last().is_some_and(is_row))
     }
 
-    /// Whether the head of another mail begins here, below words of the one who answers: `From: …` above
-    /// `Sent: …` and `To: …`.
-    fn is_head_of_quote(&self, line: &str) -> bool {
-        let is_header = |line: &str| {
-            let found = lines::labelled(line);
-            found.is_some_and(|found| lines::is_mail_header(&line[found.label.clone()]))
-        };
+    /// Whether the head of another mail begins here, below words of the one who sends it: `From: …` above `Sent: …`
+    /// and `To: …`.
+    fn is_head_of_other_mail(&self, line: &str) -> bool {
+        let says_something = self.said_bytes > 0 || self.open.is_some();
         self.role == Role::None
-            && self.said_bytes >= ANSWER_BYTES_MIN
-            && is_header(line)
-            && self.rest.lines().take(2).filter(|line| is_header(line)).count() == 2
+            && says_something
+            && heads_mail(line)
+            && self.rest.lines().take(2).filter(|line| heads_mail(line)).count() == 2
+    }
+
+    /// Whether the one who sends a text only passes on what stands below: they say nothing, or say so in few words.
+    fn passes_on(&self) -> bool {
+        let is_said = |block: &&Block| matches!(block.kind, Kind::Paragraph | Kind::Item);
+        let said = self.blocks.iter().chain(&self.open).filter(is_said);
+        let said: Vec<&str> = said.map(|block| &self.source[block.text.clone()]).collect();
+        let bytes: usize = said.iter().map(|words| words.len()).sum();
+        let in_words = || {
+            let words = spaced(&said.join(" "));
+            let phrases = &lexicon().mail.passes_on;
+            phrases.iter().any(|phrase| words.contains(&format!(" {phrase} ")))
+        };
+        self.role == Role::None && (said.is_empty() || bytes <= PASSED_ON_BYTES_MAX && in_words())
     }
 
     /// `2. Repairs` above a paragraph; above another number it is an item of a list.
@@ -805,6 +830,12 @@ impl<'a> Splitter<'a> {
     }
 }
 
+/// Whether a line is one of the head of a mail: `Sent: Monday`.
+fn heads_mail(line: &str) -> bool {
+    let found = lines::labelled(line);
+    found.is_some_and(|found| lines::is_mail_header(&line[found.label.clone()]))
+}
+
 /// Whether a text begins with headers of a mail. A day alone is none, and a text that names an hour and no subject
 /// announces an event: `From: Lisbon`, `Date: 5 March`, `Time: 10:30`.
 fn begins_as_mail(source: &str) -> bool {
@@ -983,6 +1014,50 @@ mod tests {
 
     fn kinds(source: &str) -> Vec<(Kind, &str)> {
         split(0, source).into_iter().map(|block| (block.kind, &source[block.text])).collect()
+    }
+
+    #[test]
+    fn what_is_passed_on_is_said_and_what_is_answered_is_quoted() {
+        let said = |source: &str| -> Vec<String> {
+            let blocks = split(0, source);
+            let shown = blocks.iter().filter(|block| block.kind == Kind::Paragraph);
+            shown.map(|block| source[block.text.clone()].to_owned()).collect()
+        };
+        let mail = "The training is on 4 March from 9 to 16 in room 12. Lunch costs 11 EUR.";
+        for (own, mark) in [
+            (
+                "FYI.\n\nBest,\nJens",
+                "---------- Forwarded message ---------\nFrom: Kurt\nSubject: Training",
+            ),
+            (
+                "FYI.\n\nBest,\nJens",
+                "-----Original Message-----\nFrom: Kurt\nSent: Monday\nTo: Jens",
+            ),
+            (
+                "Zur Info.\n\nViele Grüße\nJens",
+                "----- Ursprüngliche Nachricht -----\nVon: Kurt\nBetreff: Termin",
+            ),
+            (
+                "Pour info.\n\nCordialement,\nJens",
+                "-----Message d'origine-----\nDe : Kurt\nObjet : Formation",
+            ),
+            (
+                "Para tu información.\n\nUn saludo,\nJens",
+                "---------- Mensaje reenviado ---------\nDe: Kurt\nAsunto: Curso",
+            ),
+            ("FYI.", "From: Kurt\nSent: Monday\nTo: Jens\nSubject: Training"),
+        ] {
+            let source = format!("{own}\n\n{mark}\n\n{mail}\n");
+            let own = own.lines().next().unwrap();
+            assert_eq!(said(&source), [own, mail], "{source}");
+        }
+        let answer = format!(
+            "Yes, ten is fine.\n\n-----Original Message-----\nFrom: Kurt\nSent: Monday\nTo: Jens\n\n{mail}\n"
+        );
+        assert_eq!(said(&answer), ["Yes, ten is fine."]);
+        let quoted = split(0, &answer).into_iter().filter(|block| block.kind == Kind::Quote);
+        let quoted: Vec<String> = quoted.map(|block| answer[block.text].to_owned()).collect();
+        assert_eq!(quoted, [mail]);
     }
 
     #[test]

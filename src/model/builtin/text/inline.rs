@@ -140,7 +140,7 @@ pub(crate) fn link_length(line: &str) -> usize {
 
 /// The marks of a text, in order and apart from one another.
 fn marks(source: &str) -> Vec<Range<usize>> {
-    if !source.contains(['*', '_', '[', '<', BREAK]) {
+    if !source.contains(['*', '_', '~', '[', '<', BREAK]) {
         return Vec::new();
     }
     let closings = closings(source);
@@ -148,7 +148,7 @@ fn marks(source: &str) -> Vec<Range<usize>> {
     // Where what was opened ends, and how long its end is: innermost last.
     let mut open: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
-    while let Some(step) = source[at..].find(['*', '_', '[', '!', ']', '<', '>', '`', BREAK]) {
+    while let Some(step) = source[at..].find(['*', '_', '~', '[', '!', ']', '<', '>', '`', BREAK]) {
         at += step;
         while open.last().is_some_and(|end| end.start < at) {
             open.pop();
@@ -173,6 +173,7 @@ fn marks(source: &str) -> Vec<Range<usize>> {
                 let end = at + mark + inner;
                 Begun::Pair(mark, end..end + mark)
             }),
+            b'~' if rest.starts_with("~~") => Begun::Mark(2),
             _ if rest.starts_with(BREAK) => Begun::mark(broken_word(rest)),
             _ => Begun::Nothing,
         };
@@ -374,6 +375,7 @@ mod tests {
             ("[![logo](l.png) Name](https://a.example)", " Name"),
             ("![a photo](p.png), **Kim** said.", ", Kim said."),
             ("*A name* of a _thing_ is **very** *ser*ial.", "A name of a thing is very serial."),
+            ("~~An old **plan**~~ is ~4 EUR", "An old plan is ~4 EUR"),
             ("**[Kim](k.md)** and [**Lee**](l.md)", "Kim and Lee"),
             (
                 "Write to <ana@a.example> or <https://a.example>.",

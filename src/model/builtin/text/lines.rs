@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::super::lexicon::lexicon;
+use super::super::lexicon::{Words, lexicon};
 use super::sentences::is_abbreviation;
 use super::stopwords::is_stop_word;
 use super::words::fold;
@@ -106,17 +106,6 @@ pub(crate) fn is_word_for_done(word: &str) -> bool {
 pub(crate) fn is_labelled_done(said: &str) -> bool {
     let label = said.split_once(':').filter(|(_, rest)| rest.contains(char::is_alphanumeric));
     label.is_some_and(|(label, _)| is_word_for_done(label))
-}
-
-/// Where the box begins that ends a line.
-pub(crate) fn box_start(before: &str) -> usize {
-    let marked = before.trim_end();
-    let bare = marked.trim_end_matches(AS_PICTURE);
-    let width = match bare.ends_with(']') {
-        true => "[x]".len(),
-        false => bare.chars().next_back().map_or(0, char::len_utf8),
-    };
-    bare.len() - width
 }
 
 /// Behind a sign, it asks for the sign as a picture.
@@ -298,7 +287,14 @@ pub(crate) fn announces_quote(line: &str) -> bool {
     }
     let folded = fold(line);
     let mail = &lexicon().mail;
-    mail.quote_starts.iter().any(|start| folded.starts_with(start.as_str()))
+    // `----- Original Message -----`: how many dashes there are, and blanks behind them, says nothing.
+    let bare = |text: &str| text.trim_start_matches(['-', ' ']).to_owned();
+    let said = bare(&folded);
+    let begins = |start: &String| match start.starts_with('-') {
+        true => folded.starts_with("--") && said.starts_with(&bare(start)),
+        false => folded.starts_with(start.as_str()),
+    };
+    mail.quote_starts.iter().any(begins)
         || mail.quote_lines.iter().any(|pattern| fits(pattern, &folded))
 }
 
@@ -472,7 +468,14 @@ pub(crate) fn is_frame(line: &str) -> bool {
         return true;
     }
     let said = fold(text.trim_start_matches(['-', '*', '[', '(', '<', '>', '©', ' ']));
-    lexicon().mail.frames.iter().any(|frame| said.starts_with(frame.as_str()))
+    let mail = &lexicon().mail;
+    // `- unsubscribe from the wine letter` in a list is something to do.
+    let is_item_to_do = |frame: &String| {
+        mail.bulk.contains(frame)
+            && list_item(line).is_some()
+            && said.split_whitespace().count() > frame.split_whitespace().count() + 1
+    };
+    mail.frames.iter().any(|frame| said.starts_with(frame.as_str()) && !is_item_to_do(frame))
 }
 
 /// `Home > News > City`, `Install | Usage | API`: words side by side, each a link.
@@ -800,7 +803,35 @@ pub(crate) fn sign_off(said: &str, is_letter: bool) -> Option<usize> {
         return Some(before);
     }
     let is_open = !said.trim_end().ends_with(['.', '!', '?']);
-    (is_letter && is_open).then_some(from)
+    let tells_before = said[..from].trim_end().ends_with(['.', '!']);
+    let is_signed = || !is_open && tells_before && signs_alone(said, end);
+    (is_letter && is_open || is_signed()).then_some(from)
+}
+
+/// Whether the last word of a few words is the first name of who wrote them: `I sent it. Ben.`
+fn signs_alone(said: &str, last: &str) -> bool {
+    const SAID_BYTES_MAX: usize = 300;
+    const LETTERS: std::ops::RangeInclusive<usize> = 2..=12;
+    let known = lexicon();
+    let word = fold(last);
+    let is_word = |lists: &[&Words]| lists.iter().any(|list| list.contains(word.as_str()));
+    let lists = [
+        &known.ask.imperatives,
+        &known.ask.finished,
+        &known.ask.labels,
+        &known.phrases.finite,
+        &known.answer.yes_no,
+    ];
+    let mut letters = last.chars();
+    said.len() <= SAID_BYTES_MAX
+        && LETTERS.contains(&last.chars().count())
+        && letters.next().is_some_and(char::is_uppercase)
+        && letters.all(char::is_lowercase)
+        && !is_word(&lists)
+        && !is_stop_word(&word)
+        && known.dates.weekdays.number(&word).is_none()
+        && known.dates.months.number(&word).is_none()
+        && !is_courtesy(last)
 }
 
 /// The greeting that stands before words on the same line: `Hi Tom, ` of `Hi Tom, the shears are here.`
@@ -996,12 +1027,18 @@ mod tests {
             ("Bring the keys. — Anna", "— Anna"),
             ("Bring the keys!\n-- Anna", "-- Anna"),
             ("Merci, Anne", "Merci, Anne"),
+            ("I sent it. Ben.", "Ben."),
+            ("Die Rechnung habe ich gestern bezahlt! Ute.", "Ute."),
+            ("Ya pedí las sillas. Inés.", "Inés."),
         ] {
             assert_eq!(sign_off(said, false).map(|at| &said[at..]), Some(closing), "{said}");
         }
         for said in [
             "The keys are in the shed.",
             "Who has the key? Anna.",
+            "We meet next week. Monday.",
+            "The hall is booked. Done.",
+            "I sent it. Thanks.",
             "The winner is — Anna",
             "The train leaves at nine. Berlin",
             "Thanks, the budget is fine.",
