@@ -68,11 +68,13 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
     (0..scene.text.sentences.len()).filter(is_marked).collect()
 }
 
-/// Whether `TODO` stands before a sentence. In Spanish the word means all.
+/// Whether the English label of a task, `To do:` in one word, stands before a sentence. Without its colon it has
+/// capitals: in Spanish the word means all.
 fn is_labelled(said: &str) -> bool {
-    let rest = said.strip_prefix("TODO").or_else(|| said.strip_prefix("Todo:"));
-    let rest = rest.or_else(|| said.strip_prefix("todo:"));
-    rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+    const LABEL: &str = "todo";
+    let Some((label, rest)) = said.split_at_checked(LABEL.len()) else { return false };
+    let in_capitals = label == label.to_uppercase() && !rest.starts_with(char::is_alphanumeric);
+    label.eq_ignore_ascii_case(LABEL) && (rest.starts_with(':') || in_capitals)
 }
 
 /// What follows the first sentence of an item says more of the same task.

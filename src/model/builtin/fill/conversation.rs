@@ -37,14 +37,14 @@ pub(crate) fn with_speaker(scene: &Scene<'_, '_>, sentence: usize, bytes: usize)
 }
 
 impl Scene<'_, '_> {
-    /// Whether somebody says a sentence right behind a question of another one: it answers it.
+    /// Whether somebody says a sentence right behind a question of another one that asks to do nothing: it answers it.
     pub(crate) fn answers_question(&self, sentence: usize) -> bool {
         let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);
         let own = by(sentence);
         let before = (0..sentence).rev().find(|&at| by(at) != own);
         own.is_some()
             && !self.text.sentence(sentence).trim_end().ends_with('?')
-            && before.is_some_and(|at| by(at).is_some() && self.is_question(at))
+            && before.is_some_and(|at| by(at).is_some() && self.only_asks_back(at))
     }
 
     /// Whether a sentence is a question that somebody else answers right behind it. Whoever does not know answers
@@ -54,9 +54,14 @@ impl Scene<'_, '_> {
         let own = by(sentence);
         let next = (sentence + 1..self.text.sentences.len()).find(|&at| by(at) != own);
         own.is_some()
-            && self.is_question(sentence)
+            && self.only_asks_back(sentence)
             && (sentence + 1..next.unwrap_or(sentence)).all(|at| !self.is_question(at))
             && next.is_some_and(|at| by(at).is_some() && !self.is_unsure(at))
+    }
+
+    /// Whether a sentence asks for an answer and for nothing else.
+    fn only_asks_back(&self, at: usize) -> bool {
+        self.is_question(at) && self.asks().binary_search(&at).is_err()
     }
 
     fn is_question(&self, at: usize) -> bool {
@@ -90,5 +95,33 @@ impl Scene<'_, '_> {
         let mut asked = before.take_while(|&at| by(at) == other).filter(|&at| asks(at));
         let own_days = days(sentence);
         own.is_some() && other.is_some() && asked.any(|at| own_days.is_subset(&days(at)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Map;
+
+    use super::super::super::text::{Part, Text};
+    use super::super::hints::Hints;
+    use super::*;
+
+    #[test]
+    fn an_answer_and_its_question_are_told_from_what_stays_open() {
+        let source = "[09:14] Ana: who brings straps?\n[09:15] Ben: I have six, I will bring them\n\
+                      [09:16] Ana: who pays the deposit?\n[09:17] Ben: no idea\n\
+                      [09:18] Ana: can you send me the plan?\n[09:19] Ben: sure, I will send it\n";
+        let (read, hints, inputs) =
+            (Text::new(vec![Part { id: "a", text: source }]), Hints::default(), Map::new());
+        let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+        let all = || 0..read.sentences.len();
+        let said = |is_one: &dyn Fn(usize) -> bool| -> Vec<&str> {
+            all().filter(|at| is_one(*at)).map(|at| read.sentence(at)).collect()
+        };
+        assert_eq!(said(&|at| scene.is_answered(at)), ["who brings straps?"]);
+        assert_eq!(
+            said(&|at| scene.answers_question(at)),
+            ["I have six, I will bring them", "no idea"]
+        );
     }
 }

@@ -6,7 +6,7 @@ use super::super::text::{Kind, Role};
 use super::filled::Filled;
 use super::rule::{Sign, SignStep};
 use super::scene::Scene;
-use super::signals::{Named, Signals, named_after, says, sender, signals};
+use super::signals::{Named, Signals, is_company, named_after, says, sender, signals};
 use super::{due, event};
 
 /// Days within which a deadline is urgent.
@@ -72,19 +72,4 @@ fn is_person(scene: &Scene<'_, '_>) -> bool {
     let plain = !local.is_empty()
         && local.chars().all(|c| c.is_alphabetic() || matches!(c, '.' | '_' | '-'));
     named || (plain && (local.contains('.') || signed || name.is_empty()))
-}
-
-fn is_company(scene: &Scene<'_, '_>) -> bool {
-    let mail = &lexicon().mail;
-    let from = scene.input_text("from", &scene.all()).unwrap_or_default();
-    let (local, name) = sender(&from);
-    let office = mail.office_senders.iter().any(|office| local.starts_with(office.as_str()));
-    let said = super::super::text::words::fold(&name);
-    let mut words = said.split([' ', ',', '.']);
-    let organized = words.any(|word| {
-        lexicon().names.organization.contains(word)
-            || mail.office_names.iter().any(|one| one == word)
-    });
-    let named = named_after(&from) == Some(Named::Company);
-    office || organized || named || says(scene, &mail.to_customers)
 }

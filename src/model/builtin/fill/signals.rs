@@ -57,8 +57,8 @@ pub(crate) fn is_open_box(scene: &Scene<'_, '_>, at: usize) -> bool {
 }
 
 /// Whether a text is one for everybody. The words of newsletters say so only where newsletters have them: in a
-/// line that frames the text, beside a link, or above the text. A sender that is no person and says several of
-/// them is enough too. In running text people write of such things themselves: `Please unsubscribe me.`
+/// line that frames the text, beside a link, or above the text. From a sender that is no person several of them are
+/// enough, and from a company one. In running text people write of such things themselves: `Please unsubscribe me.`
 fn is_sent_to_everybody(scene: &Scene<'_, '_>, from: &str) -> bool {
     let by_person = || from.is_empty() || named_after(from) == Some(Named::Person);
     let mut said: Vec<(usize, usize)> = Vec::new();
@@ -78,7 +78,9 @@ fn is_sent_to_everybody(scene: &Scene<'_, '_>, from: &str) -> bool {
     let is_several = |(at, phrase): &(usize, usize)| {
         said.iter().any(|(other, words)| other != at && words != phrase)
     };
-    said.iter().any(|(at, _)| stands_in_place(*at)) || !by_person() && said.iter().any(is_several)
+    said.iter().any(|(at, _)| stands_in_place(*at))
+        || !by_person() && said.iter().any(is_several)
+        || !said.is_empty() && is_company(scene)
 }
 
 /// Whether a sentence has an address of the web, or asks for a click.
@@ -143,6 +145,22 @@ pub(crate) fn named_after(from: &str) -> Option<Named> {
         return Some(Named::Person);
     }
     words.any(|word| is_in(word, COMPANY_LETTERS, &domain)).then_some(Named::Company)
+}
+
+/// Whether the sender is an office, a shop or another organization.
+pub(crate) fn is_company(scene: &Scene<'_, '_>) -> bool {
+    let mail = &lexicon().mail;
+    let from = scene.input_text("from", &scene.all()).unwrap_or_default();
+    let (local, name) = sender(&from);
+    let office = mail.office_senders.iter().any(|office| local.starts_with(office.as_str()));
+    let said = fold(&name);
+    let mut words = said.split([' ', ',', '.']);
+    let organized = words.any(|word| {
+        lexicon().names.organization.contains(word)
+            || mail.office_names.iter().any(|one| one == word)
+    });
+    let named = named_after(&from) == Some(Named::Company);
+    office || organized || named || says(scene, &mail.to_customers)
 }
 
 #[cfg(test)]

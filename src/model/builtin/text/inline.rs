@@ -173,7 +173,7 @@ fn marks(source: &str) -> Vec<Range<usize>> {
                 let end = at + mark + inner;
                 Begun::Pair(mark, end..end + mark)
             }),
-            b'~' if rest.starts_with("~~") => Begun::Mark(2),
+            b'~' if rest.starts_with("~~") => struck(source, at),
             _ if rest.starts_with(BREAK) => Begun::mark(broken_word(rest)),
             _ => Begun::Nothing,
         };
@@ -235,6 +235,19 @@ fn stressed(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_one = mark.len() == 2
         || !behind.starts_with(sign) && !(sign == '_' && behind.starts_with(char::is_alphanumeric));
     (!words.ends_with(char::is_whitespace) && is_one).then_some((mark.len(), end))
+}
+
+/// Words that are struck in the middle of others are not said any more. Those that begin a text are: it is about them.
+fn struck(source: &str, at: usize) -> Begun {
+    let inner = source[at + 2..].find("~~");
+    match inner {
+        Some(inner) if source[..at].trim().is_empty() => {
+            let end = at + 2 + inner;
+            Begun::Pair(2, end..end + 2)
+        }
+        Some(inner) => Begun::Mark(inner + 4),
+        None => Begun::Mark(2),
+    }
 }
 
 /// The length of the first character.
