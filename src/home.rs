@@ -86,6 +86,11 @@ impl Home {
         self.run().join("pasted.json")
     }
 
+    /// What a `forget` names that is not finished.
+    pub(crate) fn forgetting(&self) -> PathBuf {
+        self.run().join("forgetting.json")
+    }
+
     /// The counts of metrics; it may be deleted at any time.
     pub(crate) fn metrics_index(&self) -> PathBuf {
         self.run().join("metrics-index.redb")

@@ -22,6 +22,7 @@ use flow_home::{FLOW, FREE, Home, QUICK, config, good};
 use serde_json::{Value, json};
 use server::Server;
 use summarizer::contract::time::Timestamp;
+use summarizer::facts::digest::DigestFact;
 use summarizer::log::{Checkpoint, Commit, Options, Store};
 use summarizer::os::real::HostDisk;
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
@@ -690,6 +691,111 @@ fn what_a_private_word_hides_stays_hidden_when_the_summary_with_the_word_is_forg
     assert_eq!(told["summaries"].as_array().unwrap().len(), 2, "{told}");
     assert!(!world.home.items().iter().any(|item| item.to_string().contains("garden.md")));
     assert!(world.home.ok(&["read"]).contains("bicycle"));
+}
+
+/// An older version that names no author must not stand in the place of the newer one.
+#[test]
+fn all_versions_of_a_text_go_with_its_author() {
+    let world = plain_world();
+    let path = world.files.path().join("texts/notes/garden.md");
+    std::fs::write(&path, format!("---\nauthor: Ottoline Hay\n---\n{NOTE}")).unwrap();
+    world.add();
+    assert_eq!(world.home.items().len(), 3);
+    let told = world.home.ok(&["--json", "forget", "--author", "ottoline hay"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["summaries"].as_array().unwrap().len(), 2, "{told}");
+    assert_eq!(world.found(), Vec::<String>::new());
+    assert!(world.home.ok(&["read"]).contains("bicycle"));
+    world.is_sound();
+}
+
+/// The words of groups and titles are those of texts, so no event holds them open.
+#[test]
+fn no_event_of_a_digest_holds_words_outside_its_sealed_files() {
+    let world = World::new();
+    let mut bags = 0;
+    for (event, body) in world.home.events() {
+        let Event::Digest(DigestFact::Bag(bag)) = event else { continue };
+        let open = (bag.title, bag.tags, bag.group.map(|group| group.key));
+        assert!(open.0.is_empty() && open.1.is_empty(), "{open:?}");
+        assert!(open.2.is_none_or(|key| key.is_empty()));
+        assert!(bag.memos.iter().all(|memo| memo.memo_slug.is_empty()));
+        assert!(String::from_utf8_lossy(&body.unwrap()).contains("title"));
+        bags += 1;
+    }
+    assert!(bags > 0);
+    // The catalog that is read from the log again has them all the same.
+    let index = || every_file(&world.home.path("buses/index"));
+    let before = index();
+    assert!(!before.is_empty());
+    std::fs::remove_file(world.home.path("run/digest-index.redb")).unwrap();
+    std::fs::remove_dir_all(world.home.path("buses/index")).unwrap();
+    world.home.ok(&["export", "--repair"]);
+    assert!(index() == before);
+    world.is_sound();
+}
+
+/// A `forget` that cannot be finished: it is told, and neither a lost log nor a backup brings the text back.
+#[test]
+fn an_unfinished_forget_is_told_and_finished_whatever_happens_to_the_log() {
+    let world = World::new();
+    let mark = world.home.path("run/forgetting.json");
+    let obstacle = world.home.path("run/pasted.json");
+    std::fs::create_dir(&obstacle).unwrap();
+    let ran = world.home.run(&["forget", "texts/notes/garden.md"]);
+    assert_eq!(ran.status.code(), Some(6), "{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(mark.exists());
+    for args in [&["read"][..], &["search", "bicycle"], &["status"]] {
+        let ran = world.home.run(args);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.contains("a `forget` is not finished"), "{args:?}: {said}");
+    }
+    let doctor = world.home.run(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&doctor.stdout).contains("a `forget` is not finished"));
+    // The copy has no obstacle.
+    let kept = tempfile::tempdir().unwrap();
+    let copy = kept.path().join("copy");
+    world.home.ok(&["backup", copy.to_str().unwrap()]);
+    assert!(copy.join("run/forgetting.json").exists());
+    world.home.ok(&["--home", copy.to_str().unwrap(), "drain"]);
+    assert!(!copy.join("run/forgetting.json").exists());
+    assert!(!every_file(&copy).values().any(|bytes| has(bytes, "Theobald")));
+    // The log is lost, and with it the fact and the keys.
+    for (name, _) in every_file(&world.home.path("run")) {
+        if name.ends_with(".keys") || name == "summarizer.redb" {
+            std::fs::remove_file(world.home.path("run").join(name)).unwrap();
+        }
+    }
+    std::fs::remove_dir(&obstacle).unwrap();
+    world.home.ok(&["recover"]);
+    assert!(!mark.exists());
+    assert_eq!(world.holding(&["Theobald"]), Vec::<String>::new());
+    world.is_sound();
+    assert!(world.home.ok(&["read"]).contains("bicycle"));
+    assert!(world.home.run(&["read"]).stderr.is_empty());
+}
+
+/// A log of before the `forget` takes the place of one that was lost in the middle of it.
+#[test]
+fn an_older_log_carries_out_what_the_mark_names() {
+    let world = plain_world();
+    let log = world.home.path("run/summarizer.redb");
+    let old = std::fs::read(&log).unwrap();
+    std::fs::create_dir(world.home.path("run/pasted.json")).unwrap();
+    assert!(!world.home.run(&["forget", "texts/notes/garden.md"]).status.success());
+    std::fs::remove_dir(world.home.path("run/pasted.json")).unwrap();
+    std::fs::write(&log, old).unwrap();
+    world.home.ok(&["drain"]);
+    assert!(!world.home.path("run/forgetting.json").exists());
+    assert_eq!(world.found(), Vec::<String>::new());
+    let facts = world.home.events().into_iter();
+    assert_eq!(facts.filter(|(event, _)| matches!(event, Event::Forgotten(_))).count(), 1);
+    world.is_sound();
+}
+
+fn has(bytes: &[u8], word: &str) -> bool {
+    bytes.windows(word.len()).any(|part| part == word.as_bytes())
 }
 
 /// Retention drops bodies, and a copy of the log does not have them.

@@ -270,8 +270,12 @@ impl BackupArgs {
         to: &Home,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
-        let mut trees: Vec<(PathBuf, PathBuf)> =
-            vec![(from.config_file(), to.config_file()), (from.registry(), to.registry())];
+        let mut trees: Vec<(PathBuf, PathBuf)> = vec![
+            (from.config_file(), to.config_file()),
+            (from.registry(), to.registry()),
+            // A `forget` that is not finished is finished in the copy, too.
+            (from.forgetting(), to.forgetting()),
+        ];
         if from.buses != to.buses {
             let upstream = UPSTREAM.iter().filter(|_| !self.without_upstream);
             for name in PUBLISHED.iter().chain(upstream) {

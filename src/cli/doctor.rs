@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure, Trouble};
-use super::held_home::HeldHome;
+use super::held_home::{HeldHome, is_forgetting};
 use super::lost_log::lost_log;
 use super::queue::rewritten;
 use super::settings::{load_config, load_registry};
@@ -335,6 +335,7 @@ impl DoctorArgs {
             let what = format!("{many}, the oldest taken at {}", open.row.taken_at);
             findings.fine("requests", what);
         }
+        look_at_forgetting(context, &held.home, findings);
         look_at_queue(context, &held, deep, findings);
         look_for_summaries(context, &held, findings);
         look_at_retention(context, &held, findings);
@@ -379,6 +380,7 @@ impl DoctorArgs {
             text(&session["run_id"])
         );
         findings.fine("service", what);
+        look_at_forgetting(context, home, findings);
         for cause in status["paused"].as_array().into_iter().flatten() {
             paused(cause.as_str().unwrap_or_default(), findings);
         }
@@ -453,6 +455,15 @@ fn chain_holds(log: &Reader, findings: &mut Findings) -> bool {
             findings.failed("hash chain", &error, "summarizer log verify");
             false
         }
+    }
+}
+
+/// What a `forget` left. A command that holds the home has tried to finish it by now.
+fn look_at_forgetting(context: &Context, home: &Home, findings: &mut Findings) {
+    if is_forgetting(context, home) {
+        let what = "a `forget` is not finished, and its texts may still be in the home";
+        findings.wrong("forget", what, "summarizer drain");
+        findings.hint("the command says what keeps it from being finished");
     }
 }
 

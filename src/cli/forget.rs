@@ -273,12 +273,9 @@ fn forget(
     // What would leave is counted; what left is known afterwards.
     let mut records = to_take;
     if !order.dry_run {
-        let now = context.machine.clock.now();
-        forget::forget(&mut held.engine, &wanted, &found, now)
-            .map_err(|error| not_forgotten(&error))?;
         // With what an earlier one left.
-        let all = forget::unfinished(&mut held.engine).map_err(|error| not_forgotten(&error))?;
-        records = held.make_anew(context, &all.unwrap_or_default())?;
+        let all = held.make_unreadable(context, &wanted, &found)?;
+        records = held.make_anew(context, &all)?;
     }
     let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
@@ -353,25 +350,8 @@ fn wanted(
         });
         read.map_err(|error| unread(&error))?;
     }
-    for name in unsure {
-        let named = one_file(context, held, name)?;
-        let ids = [name.clone()].into();
-        let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
-        let found = find_taken_back(held.import_target(context), &mut alone);
-        let found = found.map_err(|error| not_taken_back(&error))?;
-        let known = known_id(held, name)?;
-        if found == 0 && known.is_none() {
-            let before = forget::forgotten_at(held.engine.log(), name);
-            if let Some(at) = before.map_err(|error| not_forgotten(&error))? {
-                return Err(was_forgotten(name, &at.day_in(chrono_tz::UTC).to_string()));
-            }
-            return Err(match bus {
-                Some(bus) => unknown_name(bus, name),
-                None => Failure::new(Exit::Input, format!("nothing is known of {name}")),
-            });
-        }
-        wanted.sources.insert(known.unwrap_or_else(|| name.clone()));
-        wanted.files.extend(named);
+    if !unsure.is_empty() {
+        want_unsure(context, held, bus, &unsure, &mut wanted)?;
     }
     let mut back = TakenBack {
         ids: wanted.sources.clone(),
@@ -382,6 +362,7 @@ fn wanted(
     };
     let records = find_taken_back(held.import_target(context), &mut back)
         .map_err(|error| not_taken_back(&error))?;
+    wanted.files.extend(back.documents());
     // A session that loses an event loses its summary too.
     wanted.sources.extend(back.ids.into_iter().chain(back.broken));
     Ok((wanted, records))
@@ -437,16 +418,40 @@ fn want(wanted: &mut Wanted, one: &Published) {
     }
 }
 
-/// The id under which the log knows a source, also one of the bus `other` by its path.
-fn known_id(held: &HeldHome, name: &str) -> Result<Option<String>, Failure> {
-    for id in [name.to_owned(), format!("other:{name}")] {
-        let wanted = Wanted { sources: [id.clone()].into(), ..Wanted::default() };
-        let found = forget::look(held.engine.log(), &wanted, &mut |_| {});
-        if !found.map_err(|error| not_forgotten(&error.into()))?.is_empty() {
-            return Ok(Some(id));
+/// Texts that no summary names: by their id, also on the bus `other`, or by their file. The log is read once for
+/// all of them.
+fn want_unsure(
+    context: &Context,
+    held: &HeldHome,
+    bus: Option<&SummaryBus>,
+    names: &[&String],
+    wanted: &mut Wanted,
+) -> Result<(), Failure> {
+    let of_list = |name: &str| format!("other:{name}");
+    let ids = names.iter().flat_map(|name| [(*name).clone(), of_list(name)]).collect();
+    let known = forget::known_ids(held.engine.log(), &ids);
+    let known = known.map_err(|error| not_forgotten(&error.into()))?;
+    for name in names {
+        let named = one_file(context, held, name)?;
+        let ids = [(*name).clone()].into();
+        let mut alone = TakenBack { ids, files: named.clone(), ..TakenBack::default() };
+        let found = find_taken_back(held.import_target(context), &mut alone);
+        let found = found.map_err(|error| not_taken_back(&error))?;
+        let id = [(*name).clone(), of_list(name)].into_iter().find(|id| known.contains(id));
+        if found == 0 && id.is_none() {
+            let before = forget::forgotten_at(held.engine.log(), name);
+            if let Some(at) = before.map_err(|error| not_forgotten(&error))? {
+                return Err(was_forgotten(name, &at.day_in(chrono_tz::UTC).to_string()));
+            }
+            return Err(match bus {
+                Some(bus) => unknown_name(bus, name),
+                None => Failure::new(Exit::Input, format!("nothing is known of {name}")),
+            });
         }
+        wanted.sources.insert(id.unwrap_or_else(|| (*name).clone()));
+        wanted.files.extend(named);
     }
-    Ok(None)
+    Ok(())
 }
 
 /// The files of other programs that still hold the texts.

@@ -44,6 +44,7 @@ use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
 use crate::upkeep::forget::{self, Traces, Wanted};
+use crate::upkeep::forget_mark;
 use crate::upkeep::run_watch::changed_files;
 use crate::upkeep::written_copies::{WrittenCopies, written_copies};
 use crate::upstream::{IndexStore, index_of_home};
@@ -213,10 +214,7 @@ impl HeldHome {
             lock,
         };
         // A crash may have cut an earlier `forget` short.
-        let left = forget::unfinished(&mut held.engine);
-        if let Some(wanted) = left.map_err(|error| not_forgotten(&error))?
-            && let Err(failure) = held.make_anew(context, &wanted)
-        {
+        if let Err(failure) = held.finish_forgetting(context) {
             // What mends the home must not fail for the same reason. The next command tries again.
             let why = failure.in_short();
             let told = format!(
@@ -225,6 +223,35 @@ impl HeldHome {
             context.ui.complain(format!("{} {told}", ui::yellow("warning:")));
         }
         Ok(held)
+    }
+
+    /// Carries out what an earlier `forget` left. The log of now may be an older one that does not know of it.
+    fn finish_forgetting(&mut self, context: &Context) -> Result<(), Failure> {
+        let left = forget::unfinished(&mut self.engine).map_err(|error| not_forgotten(&error))?;
+        if let Some(wanted) = left {
+            return self.make_anew(context, &wanted).map(drop);
+        }
+        let marked = forget_mark::read(&*context.machine.disk, &self.home.forgetting());
+        let Some(marked) = marked.map_err(|error| unmarked(&error))? else { return Ok(()) };
+        let found = forget::look(self.engine.log(), &marked, &mut |_| {});
+        let found = found.map_err(|error| not_forgotten(&error.into()))?;
+        let wanted = self.make_unreadable(context, &marked, &found)?;
+        self.make_anew(context, &wanted).map(drop)
+    }
+
+    /// Makes a forgetting a fact and its bodies unreadable. Returns what is to be made anew.
+    pub(crate) fn make_unreadable(
+        &mut self,
+        context: &Context,
+        wanted: &Wanted,
+        found: &Traces,
+    ) -> Result<Wanted, Failure> {
+        let mut marked = wanted.clone();
+        marked.summaries.extend(found.summaries.keys().cloned());
+        let set = forget_mark::set(&*context.machine.disk, &self.home.forgetting(), &marked);
+        set.map_err(|error| unmarked(&error))?;
+        let now = context.machine.clock.now();
+        forget::forget(&mut self.engine, wanted, found, now).map_err(|error| not_forgotten(&error))
     }
 
     /// Where its projections write.
@@ -344,6 +371,12 @@ impl HeldHome {
         Digester::new(setup).damaged().map_err(|error| digests_failed(&error))
     }
 
+    /// The indexes of digests that are missing or not what the log says.
+    pub(crate) fn damaged_indexes(&self, context: &Context) -> Result<Vec<String>, Failure> {
+        let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
+        Digester::new(setup).damaged_indexes().map_err(|error| digests_failed(&error))
+    }
+
     /// Commits what a command put into the batch.
     pub fn commit(&mut self, now: Timestamp) -> Result<(), Failure> {
         while self.engine.state().has_unsettled() {
@@ -425,6 +458,9 @@ impl HeldHome {
             let what = "cannot remove the earlier files beside the folder buses";
             Failure::new(Exit::Storage, what).because(&error)
         })?;
+        // From here on nothing is left to be done, so a text that comes again stays.
+        let cleared = forget_mark::clear(&*disk, &self.home.forgetting());
+        cleared.map_err(|error| unmarked(&error))?;
         let now = context.machine.clock.now();
         forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))?;
         Ok(records)
@@ -473,6 +509,27 @@ impl HeldHome {
         Ok(())
     }
 }
+
+fn unmarked(error: &io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read or write run/forgetting.json").because(error)
+}
+
+/// Tells readers of the files of a `forget` that is not finished.
+pub(super) fn warn_of_forgetting(context: &Context) {
+    let home = load_config(context).map(|config| Home::new(&context.home, &config));
+    if home.is_ok_and(|home| is_forgetting(context, &home)) {
+        let warning = ui::yellow("warning:");
+        context.ui.complain(format!("{warning} {NOT_FORGOTTEN_YET}"));
+    }
+}
+
+/// Whether a `forget` is not finished.
+pub(super) fn is_forgetting(context: &Context, home: &Home) -> bool {
+    !matches!(context.machine.disk.stat(&home.forgetting()), Ok(None))
+}
+
+/// What is told then.
+pub(super) const NOT_FORGOTTEN_YET: &str = "a `forget` is not finished, and its texts may still be in the home; `summarizer drain` finishes it";
 
 /// Two imports at the same time would write the same partition, so the second waits for the first.
 pub(super) fn importing(context: &Context, home: &Home) -> Result<Arc<dyn DiskFile>, Failure> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::acks::reason_words;
 use super::failure::{Exit, Failure};
+use super::held_home::warn_of_forgetting;
 use super::home_access::HomeAccess;
 use super::plain::plain_line;
 use super::prose::{Prose, shortened};
@@ -67,6 +68,7 @@ impl StatusArgs {
             let status = session.ask(context, &Question::Status);
             session.close()?;
             let status = status?;
+            warn_of_forgetting(context);
             if context.ui.json {
                 context.ui.json(&status);
             } else {

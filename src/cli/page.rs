@@ -206,6 +206,8 @@ fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBu
         match disk.read_if_present(&path)? {
             Some(bytes) if bytes == given.bytes => return Ok(path),
             Some(_) => {}
+            // A file beside the home that would have the same name is another source.
+            None if disk.stat(&beside_home(folder, &path))?.is_some() => {}
             None => {
                 disk.replace(&path, &given.bytes, 0o640)?;
                 return Ok(path);
@@ -213,6 +215,14 @@ fn keep(disk: &dyn Disk, folder: &Path, given: &Given) -> std::io::Result<PathBu
         }
     }
     Err(std::io::Error::other(format!("too many texts are named {name}")))
+}
+
+/// The file beside the home that has the name of this file of its folder.
+fn beside_home(folder: &Path, path: &Path) -> PathBuf {
+    let names = [folder.file_name(), path.file_name()].into_iter().flatten();
+    let home = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let around = home.ancestors().nth(2).unwrap_or(Path::new("/"));
+    around.join(names.collect::<PathBuf>())
 }
 
 /// A file name of one part that is not hidden and has no odd character.
@@ -268,5 +278,9 @@ mod tests {
         assert_eq!(give("roof.md", "one"), "roof.md");
         assert_eq!(give("roof", "three"), "roof");
         assert_eq!(give("roof", "four"), "roof-2");
+        // The folder of the test stands for `texts` in the home `..`.
+        let around = dir.path().parent().unwrap().parent().unwrap();
+        let beside = beside_home(dir.path(), &dir.path().join("roof.md"));
+        assert_eq!(beside, around.join(dir.path().file_name().unwrap()).join("roof.md"));
     }
 }

@@ -9,6 +9,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::held_home::warn_of_forgetting;
 use super::home_access::HomeAccess;
 use super::plain::written;
 use super::prose::{Prose, plain_line};
@@ -78,6 +79,7 @@ pub(crate) struct ReadArgs {
 
 impl ReadArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        warn_of_forgetting(context);
         // A home without summaries may know the request that is named.
         let known = || self.ids.iter().find_map(|id| summary_of_request(context, id).err());
         // Who names a summary asks for nothing else.

@@ -39,6 +39,7 @@ use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
 use crate::sequencer::mark::QueueMarks;
 use crate::upkeep::forget;
+use crate::upkeep::forget_mark;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
 
@@ -222,6 +223,8 @@ impl RecoverArgs {
                 partial_line_grace_ms: config.partial_line_grace_ms,
             },
             forget_from,
+            forgetting: forget_mark::read(&**disk, &home.forgetting())
+                .map_err(|error| failed("read run/forgetting.json", &error))?,
         };
         let bar = context.ui.progress("reading files", 100);
         let engine = rebuild(&context.machine, &places, engine, rules, &mut report, &mut |part| {

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::failure::{Exit, Failure};
+use super::held_home::warn_of_forgetting;
 use super::outcome::without_headings;
 use super::prose::{Prose, plain, plain_line};
 use super::published::{
@@ -56,6 +57,7 @@ impl SearchArgs {
             return Err(Failure::new(Exit::Usage, "no word to search for was given"));
         }
         let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
+        warn_of_forgetting(context);
         let bus = open_bus(context)?;
         let most = if self.limit == 0 { usize::MAX } else { self.limit };
         let rules = match self.project {

@@ -58,7 +58,7 @@ pub(super) struct GoneFile {
 }
 
 /// The name of a file that stays the same from wherever the command is run: below the home's own
-/// folder, below the folder beside it, below the person's folder, else the whole path.
+/// folder, below the folder beside it, below the person's folder, else the whole path. Two files never share one.
 pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
     let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
     let root = disk.real_path(home).unwrap_or_else(|_| home.to_owned());
@@ -67,8 +67,13 @@ pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String
         Some(real.strip_prefix(folder).ok()?.display().to_string())
     };
     let person = std::env::var_os("HOME").map(PathBuf::from);
+    // A file of the home that has this name is another source.
+    let beside = |name: String| match disk.stat(&root.join(&name)) {
+        Ok(None) => name,
+        _ => format!("../{name}"),
+    };
     below(Some(&root))
-        .or_else(|| below(root.parent()))
+        .or_else(|| below(root.parent()).map(beside))
         .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
         .unwrap_or_else(|| real.display().to_string())
 }
@@ -99,9 +104,10 @@ fn places_of(context: &Context, name: &str) -> Vec<PathBuf> {
     let disk = &*context.machine.disk;
     let root = disk.real_path(&context.home).unwrap_or_else(|_| context.home.clone());
     let person = std::env::var_os("HOME").map(PathBuf::from);
-    let places = match name.strip_prefix("~/") {
-        Some(rest) => vec![person.map(|person| person.join(rest))],
-        None => vec![Some(root.join(name)), root.parent().map(|beside| beside.join(name))],
+    let places = match (name.strip_prefix("~/"), name.strip_prefix("../")) {
+        (Some(rest), _) => vec![person.map(|person| person.join(rest))],
+        (None, Some(rest)) => vec![root.parent().map(|beside| beside.join(rest))],
+        (None, None) => vec![Some(root.join(name)), root.parent().map(|beside| beside.join(name))],
     };
     places.into_iter().flatten().collect()
 }
@@ -145,4 +151,25 @@ pub(super) fn gone_of(context: &Context, known: Vec<(String, IdKey)>) -> Vec<Gon
         files.insert(file_of_item(&name).to_owned(), same);
     }
     files.into_iter().map(|(name, same)| GoneFile { name, same }).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "a test needs no durable file")]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+
+    #[test]
+    fn a_file_in_the_home_and_one_beside_it_have_different_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        for file in ["home/texts/roof.md", "texts/roof.md", "texts/cellar.md"] {
+            std::fs::create_dir_all(dir.path().join(file).parent().unwrap()).unwrap();
+            std::fs::write(dir.path().join(file), file).unwrap();
+        }
+        let name = |file: &str| name_for_home(&HostDisk, &home, &dir.path().join(file));
+        assert_eq!(name("home/texts/roof.md"), "texts/roof.md");
+        assert_eq!(name("texts/roof.md"), "../texts/roof.md");
+        assert_eq!(name("texts/cellar.md"), "texts/cellar.md");
+    }
 }

@@ -74,6 +74,44 @@ impl BagFacts {
         let group = self.group.as_ref().map(|group| group.key.clone());
         (self.selector_id.clone(), self.window.label.clone(), group)
     }
+
+    /// As an event tells it: without the words that come from texts. They stand in the files of the bag, which are
+    /// sealed, so that they go when somebody forgets the text.
+    pub(crate) fn without_words(&self) -> BagFacts {
+        let mut facts = self.clone();
+        facts.title.clear();
+        facts.tags.clear();
+        facts.group.iter_mut().for_each(|group| group.key.clear());
+        facts.memos.iter_mut().for_each(|memo| memo.memo_slug.clear());
+        facts
+    }
+
+    /// Whether an event told it without these words. Events of before tell them.
+    pub(crate) fn lacks_words(&self) -> bool {
+        self.title.is_empty()
+    }
+
+    /// The same with the words of its files, which are the body of the event.
+    pub(crate) fn with_words(mut self, body: &[u8]) -> serde_json::Result<BagFacts> {
+        #[derive(Deserialize)]
+        struct Files {
+            #[serde(rename = "meta/bag.json")]
+            meta: String,
+        }
+        #[derive(Deserialize)]
+        struct Words {
+            title: String,
+            tags: Vec<String>,
+            group: Option<GroupFacts>,
+        }
+        let files: Files = serde_json::from_slice(body)?;
+        let Words { title, tags, group } = serde_json::from_str(&files.meta)?;
+        (self.title, self.tags, self.group) = (title, tags, group);
+        for number in 0..self.memos.len() {
+            self.memos[number].memo_slug = memo_slug(&self, self.memos[number].channel);
+        }
+        Ok(self)
+    }
 }
 
 /// The folder of a bag, relative to the bus home.

@@ -518,7 +518,7 @@ impl<'a> Build<'a> {
             self.account.bags.push((bag.path(), bag.trace_sha256.hex()));
             self.report.memos += bag.memos.len() as u64;
             self.report.bags.push((bag.path(), bag.title.clone()));
-            let fact = DigestFact::Bag(Box::new(bag.clone()));
+            let fact = DigestFact::Bag(Box::new(bag.without_words()));
             notes.push(Note::with_body(Event::Digest(fact), to_json(&files)?));
             facts.push(bag);
         }

@@ -145,7 +145,16 @@ impl Catalog {
                 self.waiting.clear();
                 self.open = Some(OpenBuild { started, at: change.at, published: false });
             }
-            DigestFact::Bag(bag) => self.waiting.push((bag.run_id.clone(), seq, *bag)),
+            DigestFact::Bag(bag) => {
+                let files = if bag.lacks_words() { log.body(seq)? } else { None };
+                let bag = match files {
+                    Some(files) => bag.with_words(&files),
+                    // Its files were forgotten, and it leaves the catalog too.
+                    None => Ok(*bag),
+                };
+                let bag = bag.map_err(|error| ReadError::unexpected(seq, error))?;
+                self.waiting.push((bag.run_id.clone(), seq, bag));
+            }
             DigestFact::Published(published) => {
                 let changes: Changes = body(log, seq)?;
                 let bags = std::mem::take(&mut self.waiting);

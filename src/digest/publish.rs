@@ -357,6 +357,19 @@ impl Digests {
         Ok(damaged)
     }
 
+    /// The index files that are missing or not what the log says, relative to the bus home.
+    pub(crate) fn damaged_indexes(&self) -> Result<Vec<String>, DigestError> {
+        let mut damaged = Vec::new();
+        for (name, bytes) in index::render(&self.catalog)? {
+            let path = self.buses.join(INDEX_DIR).join(name);
+            let known = self.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
+            if known.as_deref() != Some(bytes.as_slice()) {
+                damaged.push(format!("{INDEX_DIR}/{name}"));
+            }
+        }
+        Ok(damaged)
+    }
+
     /// The versions of the files of a bag when they are what the log says. Content is read where the
     /// versions are not those that were seen when it was compared last. A folder of another log, and
     /// one that is a link, is not intact.

@@ -688,9 +688,36 @@ pub(crate) struct TakenBack {
     pub authors: BTreeSet<String>,
     /// Events and sessions of earlier days.
     pub before: Option<Day>,
+    /// Documents and events of which one version names an author, by file and own id: all versions go.
+    pub versions: BTreeSet<(String, String)>,
+}
+
+/// What all versions of a record have in common: its file, and its id there. A chunk has no id of its own, so
+/// all chunks of its file are one document.
+fn version_key(family: Family, record: &Value) -> Option<(String, String)> {
+    let source = match family {
+        Family::Chunks => &record["provenance"],
+        Family::Events => &record["source"],
+        _ => return None,
+    };
+    let id = match family {
+        Family::Chunks => "",
+        _ => source["source_record_id"].as_str()?,
+    };
+    Some((source["source_uri"].as_str()?.to_owned(), id.to_owned()))
 }
 
 impl TakenBack {
+    /// The names of the documents of which every version goes.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = String> + '_ {
+        self.versions.iter().filter(|(_, id)| id.is_empty()).map(|(file, _)| file.clone())
+    }
+
+    fn is_version(&self, family: Family, record: &Value) -> bool {
+        !self.versions.is_empty()
+            && version_key(family, record).is_some_and(|key| self.versions.contains(&key))
+    }
+
     /// Whether a record is named.
     fn means(&self, family: Family, partition: &str, record: &Value) -> bool {
         let is = |set: &BTreeSet<String>, value: &Value| {
@@ -706,6 +733,7 @@ impl TakenBack {
             || is(&self.files, file)
             || self.before.is_some_and(is_earlier)
             || self.is_by_author(record)
+            || self.is_version(family, record)
     }
 
     fn goes(&self, family: Family, partition: &str, record: &Value) -> bool {
@@ -769,15 +797,16 @@ pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<Str
 }
 
 /// Adds the ids of all records that go: those named, those of a file, an author or an earlier day, the events of
-/// a session that is named, and each session that loses an event. Nothing is changed. Returns how many
-/// records go.
+/// a session that is named, and each session that loses an event. Of a text that an author wrote all versions go,
+/// also those that name no author. Nothing is changed. Returns how many records go.
 pub(crate) fn find_taken_back(
     target: Target<'_>,
     back: &mut TakenBack,
 ) -> Result<u64, ImportError> {
     // An event breaks its session, and a session brings its events; so this ends when nothing is added.
     loop {
-        let (before, mut found) = (back.ids.len() + back.broken.len(), 0);
+        let size = |back: &TakenBack| back.ids.len() + back.broken.len() + back.versions.len();
+        let (before, mut found) = (size(back), 0);
         for family in Family::ALL {
             for partition in partitions(target, family)? {
                 each_record(target, family, &partition, false, &mut |_, record| {
@@ -788,6 +817,9 @@ pub(crate) fn find_taken_back(
                     if back.means(family, &partition, record) {
                         found += 1;
                         back.ids.extend(own.chain(events).map(str::to_owned));
+                        if back.is_by_author(record) {
+                            back.versions.extend(version_key(family, record));
+                        }
                     } else if events.iter().any(|id| back.ids.contains(*id)) {
                         found += 1;
                         back.broken.extend(own.map(str::to_owned));
@@ -795,7 +827,7 @@ pub(crate) fn find_taken_back(
                 })?;
             }
         }
-        if back.ids.len() + back.broken.len() == before {
+        if size(back) == before {
             return Ok(found);
         }
     }

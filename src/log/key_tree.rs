@@ -88,6 +88,11 @@ impl KeyTree {
         self.nodes.iter().map(|(first, node)| (*first, *node))
     }
 
+    /// Whether nothing was ever destroyed: the root is there.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.nodes.first_key_value().is_some_and(|(_, node)| node.height == HEIGHT)
+    }
+
     /// The numbers up to this one whose keys were destroyed.
     pub(crate) fn destroyed(&self, until: Seq) -> Vec<Seq> {
         let (mut gone, mut from) = (Vec::new(), Some(0));

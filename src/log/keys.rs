@@ -161,6 +161,11 @@ impl Keys {
         encode(self.name, &self.tree.read(), None)
     }
 
+    /// Whether any key was ever destroyed.
+    pub(super) fn has_destroyed(&self) -> bool {
+        !self.tree.read().is_whole()
+    }
+
     /// The records up to this one whose keys were destroyed.
     pub(super) fn destroyed(&self, until: Seq) -> Vec<Seq> {
         self.tree.read().destroyed(until)

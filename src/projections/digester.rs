@@ -500,6 +500,12 @@ impl Digester {
         Ok(self.digests.damaged()?)
     }
 
+    /// The index files that are missing or not what the log says, relative to the bus home.
+    pub(crate) fn damaged_indexes(&mut self) -> Result<Vec<String>, BuildError> {
+        self.digests.read(None)?;
+        Ok(self.digests.damaged_indexes()?)
+    }
+
     fn preview(
         &mut self,
         selector: &str,

@@ -285,19 +285,18 @@ fn is_own(fact: &AgentRunFact) -> bool {
 }
 
 /// Makes it a fact, and then makes the bodies unreadable. The fact names the sources, so that a crash before
-/// their texts left the home is made good.
+/// their texts left the home is made good. Returns what is to be made anew: with what an earlier one left.
 pub fn forget(
     engine: &mut Engine,
     wanted: &Wanted,
     found: &Traces,
     now: Timestamp,
-) -> Result<(), ForgetError> {
+) -> Result<Wanted, ForgetError> {
     // An earlier one may not be finished: its texts go with these.
     let earlier = left(engine.log());
     let first = record(engine, wanted, found, now)?;
     engine.commit(None, CheckpointWhen::Always, &[begun(earlier.unwrap_or(first))], now)?;
-    engine.store().forget(&found.bodies)?;
-    Ok(())
+    Ok(unfinished(engine)?.unwrap_or_default())
 }
 
 /// Adds the facts to the batch, each short enough for one record. Returns the first.
@@ -383,9 +382,49 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
     Ok(Some(wanted))
 }
 
+/// Those of these ids of sources of which the log still has a summary or an answer. The log is read once.
+pub fn known_ids(log: &Reader, ids: &BTreeSet<String>) -> Result<BTreeSet<String>, ReadError> {
+    let (mut known, mut asked) = (BTreeSet::new(), BTreeMap::<Seq, BTreeSet<String>>::new());
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        let is_work = [codec::INPUT_RESOLVED, codec::MODEL_RESPONDED, codec::SUMMARY_PRODUCED];
+        if !is_work.contains(&entry.tag) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match entry.event()? {
+            Event::InputResolved { request, sources, .. } => {
+                let named = sources.iter().map(|(_, place)| &place.id);
+                let named: BTreeSet<String> =
+                    named.filter(|id| ids.contains(*id)).cloned().collect();
+                if !named.is_empty() {
+                    asked.entry(request).or_default().extend(named);
+                }
+            }
+            Event::ModelResponded { request, .. } if asked.contains_key(&request) => {
+                if log.body(entry.seq)?.is_some() {
+                    known.extend(asked.remove(&request).unwrap_or_default());
+                }
+            }
+            Event::SummaryProduced { request, .. } => {
+                if let Some(body) = log.body(entry.seq)? {
+                    known.extend(asked.remove(&request).unwrap_or_default());
+                    let item: Item = serde_json::from_slice(&body)
+                        .map_err(|error| ReadError::unexpected(entry.seq, error))?;
+                    known.extend(item.ids().filter(|id| ids.contains(*id)).cloned());
+                }
+            }
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(known)
+}
+
 /// The moment at which a person took back what a name means: a summary or source by id, or a file. Names that only the
-/// texts had, such as a title, are known no more.
+/// texts had, such as a title, are known no more. A log in which nothing was ever forgotten is not read.
 pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, ForgetError> {
+    if last_asked(log)? == Seq(0) && !log.has_destroyed_keys() {
+        return Ok(None);
+    }
     let mut at = None;
     let is_file = |file: &String| {
         let before = file.strip_suffix(name);

@@ -2,6 +2,7 @@
 
 pub mod copy;
 pub mod forget;
+pub(crate) mod forget_mark;
 pub(crate) mod kinship;
 pub mod log_check;
 pub mod recover;

@@ -8,8 +8,7 @@ use crate::digest::selector::Selectors;
 
 /// What the log records about builds.
 pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut Findings) {
-    let disk = context.machine.disk.as_ref();
-    if let Err(error) = Selectors::for_build(disk, &held.home.root) {
+    if let Err(error) = Selectors::for_build(context.machine.disk.as_ref(), &held.home.root) {
         let what = format!("the selectors do not read: {error}");
         let file = held.home.registry().join("registry.selectors.v1.jsonl");
         let fix = format!("{} && summarizer digest list", edit(&file));
@@ -29,15 +28,19 @@ pub(super) fn look_at_digests(context: &Context, held: &HeldHome, findings: &mut
             }
         }
         (_, Some(updated)) => {
-            let index = held.home.buses.join("index/digest_registry.json");
-            let bags = overview["bags"].as_u64().unwrap_or(0);
-            let bags = ui::count(bags, "bag");
-            match disk.stat(&index) {
-                Ok(None) => {
-                    let what = format!("{bags} were published, but buses/index is missing");
-                    findings.wrong("digests", what, "summarizer export --repair");
-                }
-                _ => findings.fine("digests", format!("{bags}, as of {updated}")),
+            let bags = ui::count(overview["bags"].as_u64().unwrap_or(0), "bag");
+            match held.damaged_indexes(context) {
+                Ok(files) => match files.first() {
+                    None => findings.fine("digests", format!("{bags}, as of {updated}")),
+                    Some(first) => {
+                        let more = and_more(files.len());
+                        let what = format!(
+                            "{bags} were published, but buses/{first}{more} is missing or not what the log says"
+                        );
+                        findings.wrong("digests", what, "summarizer export --repair");
+                    }
+                },
+                Err(failure) => findings.refused("digests", &failure),
             }
             damaged(context, held, findings);
         }
@@ -70,6 +73,10 @@ fn of_earlier_log(findings: &mut Findings) {
     findings.add("digests", Verdict::Notice, what, fix);
 }
 
+fn and_more(count: usize) -> String {
+    if count > 1 { format!(" and {} more", count - 1) } else { String::new() }
+}
+
 /// Bags whose files somebody or something changed.
 fn damaged(context: &Context, held: &HeldHome, findings: &mut Findings) {
     let damaged = match held.damaged_bags(context) {
@@ -77,10 +84,7 @@ fn damaged(context: &Context, held: &HeldHome, findings: &mut Findings) {
         Err(failure) => return findings.refused("digests", &failure),
     };
     let Some(first) = damaged.first() else { return };
-    let more = match damaged.len() {
-        1 => String::new(),
-        count => format!(" and {} more", count - 1),
-    };
+    let more = and_more(damaged.len());
     let what = format!("the files of {first}{more} are not what the log says");
     findings.wrong("digests", what, "summarizer digest build");
     findings.hint("the build writes them again from the log");

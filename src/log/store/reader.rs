@@ -228,6 +228,10 @@ impl Reader {
     }
 
     /// The records up to this one whose keys were destroyed.
+    pub(crate) fn has_destroyed_keys(&self) -> bool {
+        self.shared.keys.has_destroyed()
+    }
+
     pub(crate) fn destroyed_keys(&self, until: Seq) -> Vec<Seq> {
         self.shared.keys.destroyed(until)
     }

@@ -51,6 +51,8 @@ pub struct Rules<'a> {
     pub tail: TailOptions,
     /// The first fact of `forget` that the old log may not have carried out.
     pub forget_from: Option<Seq>,
+    /// What a `forget` names that is not finished. The old log may not know of it.
+    pub forgetting: Option<Wanted>,
 }
 
 /// Rebuilds what came after the records that the engine has.
@@ -64,9 +66,12 @@ pub fn rebuild(
 ) -> Result<Engine, RecoverError> {
     let disk = &machine.disk;
     let now = machine.clock.now();
-    let Rules { flows, run, tail, forget_from } = by;
+    let Rules { flows, run, tail, forget_from, forgetting } = by;
     report.records_kept = engine.log().head().0.0;
-    let evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
+    let mut evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
+    if let Some(wanted) = &forgetting {
+        evidence.forgotten.extend(wanted.summaries.iter().cloned());
+    }
     let taken = taken_until(&engine)?;
     let (later, lost) = (Vec::new(), BTreeSet::new());
     let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost };
@@ -78,7 +83,7 @@ pub fn rebuild(
     recovery.acks_without_lines()?;
     recovery.adopt_outputs()?;
     recovery.run_records()?;
-    recovery.finish(forget_from)
+    recovery.finish(forget_from, forgetting)
 }
 
 /// One past the offset of the last line that the kept records took. The mark may say less: damage within a
@@ -359,8 +364,12 @@ impl Recovery<'_> {
     }
 
     /// Forgets again what was forgotten in the lost log: the bodies that the kept facts name, and what has lost
-    /// its fact. Returns the first kept fact that is left to be carried out, and the last fact.
-    fn forget_again(&mut self, from: Option<Seq>) -> Result<[Option<Seq>; 2], RecoverError> {
+    /// its fact. Returns the first fact that is left to be carried out, and the last fact.
+    fn forget_again(
+        &mut self,
+        from: Option<Seq>,
+        forgetting: Option<Wanted>,
+    ) -> Result<[Option<Seq>; 2], RecoverError> {
         self.commit(None)?;
         let log = self.engine.log().clone();
         let (mut bodies, mut left, mut last) = (Vec::new(), None, None);
@@ -398,9 +407,10 @@ impl Recovery<'_> {
         .map_err(EngineError::from)?;
         // What a kept fact names must not be named twice, so `look` must not find it.
         self.engine.store().forget(&bodies).map_err(EngineError::from)?;
-        if !summaries.is_empty() || !bags.is_empty() {
-            let wanted =
-                Wanted { summaries: summaries.keys().cloned().collect(), ..Wanted::default() };
+        if !summaries.is_empty() || !bags.is_empty() || forgetting.is_some() {
+            let is_unfinished = forgetting.is_some();
+            let mut wanted = forgetting.unwrap_or_default();
+            wanted.summaries = summaries.keys().cloned().collect();
             let found = forget::look(&log, &wanted, &mut |_| {});
             let mut found = found.map_err(EngineError::from)?;
             // A body whose key is gone tells nothing, so `look` does not find it.
@@ -411,7 +421,11 @@ impl Recovery<'_> {
             }
             found.bodies.sort_unstable();
             found.bodies.dedup();
-            last = Some(forget::record(&mut self.engine, &Wanted::default(), &found, self.now)?);
+            let first = forget::record(&mut self.engine, &wanted, &found, self.now)?;
+            last = Some(first);
+            if is_unfinished {
+                left.get_or_insert(first);
+            }
             self.commit(None)?;
             self.engine.store().forget(&found.bodies).map_err(EngineError::from)?;
         }
@@ -609,14 +623,18 @@ impl Recovery<'_> {
         )
     }
 
-    fn finish(mut self, forget_from: Option<Seq>) -> Result<Engine, RecoverError> {
+    fn finish(
+        mut self,
+        forget_from: Option<Seq>,
+        forgetting: Option<Wanted>,
+    ) -> Result<Engine, RecoverError> {
         self.report.open = self.engine.state().open_count() as u64;
         if self.report.records_lost {
             let means = "histories of tries, paid answers without a summary, and digest builds \
                          of the lost part: only files tell of them";
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
-        let [left, last] = self.forget_again(forget_from)?;
+        let [left, last] = self.forget_again(forget_from, forgetting)?;
         let report = Box::new(self.report.clone());
         self.engine.record(Event::LogRecovered(report), self.now)?;
         self.engine.end_session(SessionEnd::Clean, SessionReport::default(), self.now)?;
