@@ -208,15 +208,12 @@ fn an_independent_model_makes_the_same_groups(home: &Path) {
     assert!(same, "{told}");
     let (same, told) = check(home, &selectors.replace("\"min_items\":5", "\"min_items\":4"));
     assert!(!same && told.contains("missing"), "{told}");
-    // Every selector but the one of combined tags, in another home.
+    // Every selector, in another home.
     let other = tempfile::tempdir().unwrap();
     let other = other.path().join("home");
     copy(home, &other);
-    let all: String = selectors
-        .lines()
-        .filter(|line| !line.contains("\"combo\""))
-        .map(|line| line.replace("\"disabled\"", "\"active\"") + "\n")
-        .collect();
+    let all: String =
+        selectors.lines().map(|line| line.replace("\"disabled\"", "\"active\"") + "\n").collect();
     std::fs::create_dir_all(other.join("flow_registry")).unwrap();
     std::fs::write(other.join("flow_registry/registry.selectors.v1.jsonl"), &all).unwrap();
     run(&other, &["digest", "build"]);

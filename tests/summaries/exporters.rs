@@ -70,6 +70,20 @@ fn of_a_row(home: &ProcessHome, path: &Path) -> Vec<usize> {
     places.into_iter().find(|places| !places.is_empty()).unwrap_or_default()
 }
 
+/// The first byte, the last one, and some between, one after the other. No byte is free. The file is left changed.
+fn every_byte_counts(home: &ProcessHome, path: &Path, whole: &[u8], rng: &mut support::Rng) {
+    let mut places = vec![0, whole.len() - 1];
+    let more = if support::deep() { 100 } else { 1 };
+    places.extend((0..more).map(|_| rng.below(whole.len() as u64) as usize));
+    for at in places {
+        let mut changed = whole.to_vec();
+        changed[at] ^= 1 << rng.below(8);
+        std::fs::write(path, changed).unwrap();
+        let found = home.run(&["replay", "--verify"]);
+        assert_eq!(found.exit, Some(1), "byte {at} of {}: {}", path.display(), found.out);
+    }
+}
+
 #[test]
 fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
     let home = with_everything();
@@ -78,6 +92,7 @@ fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
         home.expect(0, command);
     }
     let mut changed = BTreeSet::new();
+    let mut rng = support::Rng::new(5);
     for exporter in ALL {
         let mut files = files_of(&home, exporter.files, exporter.folders);
         if exporter.name == "caches" {
@@ -100,6 +115,9 @@ fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
                     "{said}: {}",
                     found.out
                 );
+            }
+            if exporter.name != "caches" {
+                every_byte_counts(&home, &path, &before, &mut rng);
             }
             home.expect(0, &["export", "--repair"]);
             if exporter.name != "caches" {

@@ -243,20 +243,40 @@ def best_pairs(units, grouping, rule, top):
     return [f"{a}+{b}" for _, _, a, b in sorted(scored)[:top]]
 
 
+def joined(tags):
+    """The key of a group that several tags define."""
+    return "+".join(tag.replace("%", "%25").replace("+", "%2B") for tag in tags)
+
+
+def combos(units, grouping, rule, top):
+    """The members of each combination of the most frequent tags."""
+    counts, groups = {}, {}
+    for one in units:
+        for tag in grouping[one.id]:
+            counts[tag] = counts.get(tag, 0) + 1
+    frequent = sorted((tag for tag in counts if counts[tag] >= rule.get("min_items", 1)),
+                      key=lambda tag: (-counts[tag], tag))[:min(top, 100)]
+    for one in units:
+        own = sorted(set(grouping[one.id]) & set(frequent))
+        for combo in combinations(own, rule.get("combo_size", 2)):
+            groups.setdefault(joined(combo), []).append(one)
+    return groups
+
+
 def groups_of(units, selector):
     """The members of each group, by its key."""
     rule = selector.get("group", {})
     by, top = rule.get("by", "none"), rule.get("top", 50)
     if by == "none":
         groups = {None: units}
-    elif by in ("tag", "pair"):
+    elif by in ("tag", "pair", "combo"):
         grouping = grouping_tags(units)
         if by == "pair":
             pairs = best_pairs(units, grouping, selector.get("pairs", {}), top)
             return {pair: [one for one in units if set(pair.split("+")) <= set(one.tags)]
                     for pair in pairs}
-        groups = {}
-        for one in units:
+        groups = combos(units, grouping, rule, top) if by == "combo" else {}
+        for one in units if by == "tag" else []:
             for tag in grouping[one.id]:
                 groups.setdefault(tag, []).append(one)
     else:
