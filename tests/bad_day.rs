@@ -792,7 +792,8 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
 }
 
-/// Flipped bits and lost pages of every cache, with work going on.
+/// Flipped bits and lost pages of every cache, with work going on. The deep form loses every page of each cache,
+/// and flips 1,000 bits of each.
 #[test]
 fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
     let home = lived_in();
@@ -807,32 +808,55 @@ fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
         .filter(|path| path.exists())
         .collect();
     assert_eq!(caches.len(), 6, "{caches:?}");
+    // A file that can be rebuilt and is not damaged here would prove nothing.
+    let rebuilt = std::fs::read_dir(home.path("run")).unwrap().map(|one| one.unwrap().path());
+    let rebuilt: Vec<_> = rebuilt.filter(|path| !is_kept(path) && !caches.contains(path)).collect();
+    assert_eq!(rebuilt, Vec::<PathBuf>::new(), "files that are no cache and not known");
+    const PAGE: usize = 4096;
     let mut rng = support::Rng::new(11);
-    let rounds = if support::deep() { 1000 } else { 12 };
-    for round in 0..rounds {
-        let cache = &caches[round % caches.len()];
-        let mut bytes = std::fs::read(cache).unwrap();
-        let at = rng.below(bytes.len() as u64) as usize;
-        if round % 3 == 0 {
-            let page = at / 4096 * 4096;
-            let end = (page + 4096).min(bytes.len());
-            bytes[page..end].fill(0);
-        } else {
-            bytes[at] ^= 1 << rng.below(8);
+    let pages = caches.iter().map(|cache| std::fs::metadata(cache).unwrap().len());
+    let pages = pages.max().unwrap() as usize / PAGE + 1;
+    let (pages, bits) = if support::deep() { (pages, 1000) } else { (3, 5) };
+    for round in 0..pages + bits {
+        let mut places = Vec::new();
+        for cache in &caches {
+            let mut bytes = std::fs::read(cache).unwrap();
+            let at = if round < pages && support::deep() {
+                round * PAGE % bytes.len()
+            } else {
+                rng.below(bytes.len() as u64) as usize
+            };
+            if round < pages {
+                let page = at / PAGE * PAGE;
+                let end = (page + PAGE).min(bytes.len());
+                bytes[page..end].fill(0);
+            } else {
+                bytes[at] ^= 1 << rng.below(8);
+            }
+            std::fs::write(cache, bytes).unwrap();
+            places.push((cache.file_name().unwrap(), at));
         }
-        std::fs::write(cache, bytes).unwrap();
         let id = format!("round-{round}");
         home.note(&format!("{id}.txt"), &format!("Pump {round} failed on Monday. It works again."));
         home.append(&lines(&[request(&id, ACTIVE, json!({}))]));
         home.expect(0, &["drain"]);
         home.expect(0, &["digest", "build"]);
-        let what = format!("round {round}, byte {at} of {}", cache.display());
+        let what = format!("round {round}, {places:?}");
         assert_eq!(outcomes(&home)[&id].0, "completed", "{what}");
         let published_so_far = published(&home);
         home.expect(0, &["export", "--repair"]);
         assert!(published(&home) == published_so_far, "a repair changed what is published: {what}");
     }
     is_sound(&home);
+}
+
+/// Whether a file beside the log is no cache: what it holds is in no other file, or another test damages it.
+fn is_kept(path: &Path) -> bool {
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let kept = ["summarizer.redb", "summarizer.lock", "import.lock", "queue.jsonl", "archive"];
+    // What follows from the log and is compared with it.
+    let compared = ["ack.jsonl", "quarantine.jsonl", "snapshots", "metrics.prom"];
+    kept.contains(&name) || compared.contains(&name) || name.ends_with(".keys")
 }
 
 #[test]
@@ -860,9 +884,15 @@ fn archived_acks_are_checked_repaired_and_used_by_recover() {
         later(0, &["replay", "--verify"]);
         assert_eq!(std::fs::read(&archived).unwrap(), whole);
     };
-    let mut damaged = whole.clone();
-    damaged[whole.len() / 2] ^= 1;
-    std::fs::write(&archived, damaged).unwrap();
+    let mut rng = support::Rng::new(3);
+    let more = if support::deep() { 100 } else { 1 };
+    let between: Vec<usize> = (0..more).map(|_| rng.below(whole.len() as u64) as usize).collect();
+    for at in [0, whole.len() - 1].into_iter().chain(between) {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << rng.below(8);
+        std::fs::write(&archived, damaged).unwrap();
+        later(1, &["replay", "--verify"]).says(&["run/archive"]);
+    }
     is_repaired();
     std::fs::remove_file(&archived).unwrap();
     is_repaired();
@@ -937,7 +967,7 @@ fn each_fix_that_doctor_names_removes_its_finding() {
     let none: &[(&str, &str)] = &[];
     let queue = home.read(QUEUE);
     std::fs::write(home.path("run/copy"), &queue).unwrap();
-    let broken: [(&str, &str, &str, &dyn Fn()); 8] = [
+    let broken: [(&str, &str, &str, &dyn Fn()); 9] = [
         ("queue", "shrank", "summarizer queue adopt", &|| {
             std::fs::write(home.path(QUEUE), &queue[..queue.len() / 2]).unwrap();
         }),
@@ -963,6 +993,10 @@ fn each_fix_that_doctor_names_removes_its_finding() {
             let rows = std::fs::read_dir(records).unwrap().map(|entry| entry.unwrap().path());
             let rows = rows.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
             rows.for_each(|path| std::fs::write(path, "{}\n").unwrap());
+        }),
+        ("digests", "is missing or not what the log says", "summarizer export --repair", &|| {
+            home.expect(0, &["digest", "build"]);
+            std::fs::remove_file(home.path("buses/index/l2_by_window.json")).unwrap();
         }),
         ("log", "is missing", "summarizer recover", &|| {
             std::fs::remove_file(home.path(STORE)).unwrap();
