@@ -1416,7 +1416,10 @@ fn texts_of_two_imports_with_one_id_are_all_kept_and_named() {
     own("b/news.xml", &rss("City", "2026-02-13", "The museum is free on Sunday."));
     own("b/rent.eml", &mail("bo@x.example", 16, "Send the rent to another account."));
     let added = person.run(0, &home(&["add", "own"]));
-    says(&added.err, &["4 new summaries", "3 records with an id that another day", "has the id `"]);
+    says(
+        &added.err,
+        &["4 new summaries", "3 records with an id that another record has", "has the id `"],
+    );
     let all = ["bridge", "pool", "400 euros", "library", "market", "museum", "another account"];
     says(&person.run(0, &home(&["read", "--last", "20"])).out, &all);
     let known: Vec<Value> = events(&person).iter().map(|one| one["event_id"].clone()).collect();
@@ -2363,4 +2366,238 @@ fn what_somebody_will_do_until_a_day_is_a_task() {
     assert_eq!(tasks.len(), 1, "{tasks:?}");
     assert_eq!(tasks[0]["text"], "Clara will write the report about the test until Friday.");
     assert_eq!(tasks[0]["due"], "2026-03-06");
+}
+
+/// A person knows the file or the subject, and no id: also of what has no summary.
+#[test]
+fn what_failed_or_waits_is_named_by_its_source() {
+    let person = person_with(&[
+        ("mine/roof.md", "# Roof\n\nThe roof costs 900 EUR. We decide on Monday.\n"),
+        (
+            "mine/a.eml",
+            "From: Ana <ana@x.example>\nSubject: Gate\nDate: Mon, 2 Feb 2026 10:00:00 +0000\n\
+             Message-ID: <1@x.example>\n\nPlease oil the gate before Friday.\n",
+        ),
+        (
+            "home/summarizer.toml",
+            "[provider]\ndefault = \"gone\"\n[provider.gone]\nkind = \"openai\"\n\
+             base_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n",
+        ),
+    ]);
+    // `--init` is for a new home; this one has its settings already.
+    person.run(0, &home(&["init"]));
+    person.run(0, &home(&["add", "mine", "--no-wait"]));
+    let drained = person.run(1, &home(&["drain"]));
+    assert!(
+        ["mine/roof.md", "Gate"].iter().any(|name| drained.err.contains(name)),
+        "{}",
+        drained.err
+    );
+    let rows = person.json(0, &home(&["requests"]));
+    let mut named = sources(&rows);
+    named.sort_unstable();
+    assert_eq!(named, ["Gate", "mine/roof.md"]);
+    for row in &rows {
+        let id = row["request_id"].as_str().unwrap();
+        says(&person.run(0, &home(&["show", id])).out, &[row["source"].as_str().unwrap()]);
+    }
+}
+
+/// Whatever an import keeps as it was, or leaves out of a text, is said.
+#[test]
+fn nothing_is_kept_or_left_out_without_a_word() {
+    let mail = |word: &str| {
+        format!(
+            "From: Ana <ana@x.example>\nSubject: Boat\nDate: Wed, 11 Feb 2026 09:00:00 +0100\n\
+             Message-ID: <m1@x.example>\n\nThe boat leaves at {word} on Sunday. Bring the bag.\n"
+        )
+    };
+    let item = |guid: &str, text: &str| {
+        format!(
+            "<item><title>Status</title>{guid}<pubDate>Wed, 04 Feb 2026 09:00:00 GMT</pubDate>\
+             <description>{text}</description></item>"
+        )
+    };
+    let guid = "<guid>g1</guid>";
+    let link = "<link>https://s.example/</link>";
+    let items = [
+        item(guid, "Nobody can log in since nine."),
+        item(guid, "The mail server gets new disks."),
+        item(link, "The calendar can be read only."),
+        item(link, "The phones work again."),
+    ];
+    let feed =
+        format!("<rss version=\"2.0\"><channel><title>S</title>{}</channel></rss>", items.concat());
+    let person = person_with(&[
+        ("mine/a.eml", &mail("nine")),
+        ("mine/status.xml", &feed),
+        (
+            "mine/front.md",
+            "---\nRemember: the boat leaves at nine.\nTickets: 12 euros each.\n---\n\nThe crew meets at the pier.\n",
+        ),
+        (
+            "mine/titled.md",
+            "---\ntitle: A day at the sea.\ndate: 2026-02-11\n---\n\nWe swam to the buoy.\n",
+        ),
+        (
+            "mine/chat.txt",
+            "12/02/2026, 14:06 - Ana: <Media omitted>\n12/02/2026, 14:07 - Ben: The hotel costs 240 EUR.\n\
+             12/02/2026, 14:09 - Ana: <Media omitted>\n13/02/2026, 09:30 - Ana: I book it today.\n",
+        ),
+    ]);
+    let front = "not read: Remember, Tickets (front matter is not summarized), in mine/front.md";
+    let silent = "2 messages without words, such as pictures, in mine/chat.txt";
+    let summed = person.run(0, &["sum", "mine"]);
+    says(&summed.err, &[front, silent]);
+    assert!(!summed.err.contains("titled.md"), "{}", summed.err);
+    let first = person.run(0, &home(&["add", "--init", "mine", "--project", "sea"]));
+    says(&first.err, &[front, silent, "2 records with an id that another record has"]);
+    let texts = person.run(0, &home(&["read", "--last", "20"])).out;
+    says(&texts, &["Nobody can log in", "new disks", "read only", "phones work again"]);
+    let again = person.run(0, &home(&["add", "mine", "--project", "sea"]));
+    for word in ["under the project", "Message-ID", "new summar"] {
+        assert!(!again.err.contains(word), "{}", again.err);
+    }
+    let other = person.run(0, &home(&["add", "mine", "--project", "work"]));
+    says(&other.err, &["5 files stay under the project of before"]);
+    std::fs::write(person.path("mine/a.eml"), mail("ten")).unwrap();
+    let changed = person.run(0, &home(&["add", "mine/a.eml"]));
+    says(
+        &changed.err,
+        &["1 mail has another text under a known Message-ID; the first text is kept", "Boat"],
+    );
+    let last = person.json(0, &home(&["add", "mine/a.eml", "--project", "work"])).pop().unwrap();
+    assert_eq!(
+        (&last["other_texts"], &last["other_projects"]),
+        (&json!(1), &json!(["mine/a.eml"]))
+    );
+}
+
+#[test]
+fn a_search_takes_the_names_of_files_and_numbers_in_any_spelling() {
+    let person = person_with(&[
+        (
+            "mine/ana.eml",
+            "From: Ana <ana@x.example>\nSubject: Boat\nDate: Wed, 11 Feb 2026 09:00:00 +0100\n\
+             Message-ID: <m1@x.example>\n\nThe boat costs 1,234.50 EUR.\n",
+        ),
+        ("mine/roof.md", "# Roof\n\nThe roof costs 900 EUR. We decide on Monday.\n"),
+    ]);
+    person.run(0, &home(&["add", "--init", "mine"]));
+    for (word, found) in
+        [("ana.eml", "Boat"), ("roof.md", "mine/roof.md"), ("1234.50", "Boat"), ("ANA", "Boat")]
+    {
+        assert_eq!(sources(&person.json(0, &home(&["search", word]))), [found], "{word}");
+    }
+    for command in ["read", "explain", "trace"] {
+        says(&person.run(0, &home(&[command, "ana.eml"])).out, &["Boat"]);
+    }
+}
+
+/// What each project of an export holds is known by the name of the project.
+#[test]
+fn projects_of_an_export_have_names_and_one_that_is_gone_is_named() {
+    let project = |id: u8, name: &str, text: &str| {
+        json!({"uuid": id.to_string(), "name": name, "description": "", "prompt_template": "Answer in centimetres.",
+            "created_at": "2026-02-01T10:00:00Z",
+            "docs": [{"uuid": format!("d{id}"), "filename": "plan.md", "content": text}]})
+    };
+    let roof = project(1, "Roof", "The new roof costs 9,400 euros.");
+    let garden = project(2, "Garden", "We plant three apple trees in March.");
+    let person = person_with(&[("mine/projects.json", &json!([roof, garden]).to_string())]);
+    let summed = person.run(0, &["sum", "mine/projects.json"]).out;
+    says(&summed, &["projects.json: Roof", "projects.json: Garden", "apple trees"]);
+    person.run(0, &home(&["add", "--init", "mine/projects.json"]));
+    let mut names = sources_of(&person.json(0, &home(&["read", "--last", "9"])));
+    names.sort_unstable();
+    assert_eq!(names, ["Garden", "Roof"]);
+    let all = person.run(0, &home(&["read", "--last", "9"])).out;
+    assert!(!all.contains("centimetres"), "a template says nothing of the project: {all}");
+    says(&person.run(0, &home(&["read", "Garden"])).out, &["apple trees"]);
+    std::fs::write(person.path("mine/projects.json"), json!([roof]).to_string()).unwrap();
+    says(
+        &person.run(0, &home(&["add", "mine/projects.json"])).err,
+        &["1 project of an export is gone"],
+    );
+}
+
+#[test]
+fn several_tasks_are_settled_at_once_and_a_short_id_says_what_it_may_mean() {
+    let note =
+        (1..40).map(|n| format!("- [ ] Paint door {n} before 20 March.\n")).collect::<String>();
+    let person = person_with(&[("mine/doors.md", &format!("# Doors\n\n{note}"))]);
+    person.run(0, &home(&["add", "--init", "mine", "--flow", "task"]));
+    let tasks = person.json(0, &home(&["task", "list"]));
+    let ids: Vec<&str> = tasks.iter().filter_map(|task| task["task_id"].as_str()).collect();
+    let digits = |id: &str| id["task_".len()..].to_owned();
+    let starts: Vec<String> = ids.iter().map(|id| digits(id)[..1].to_owned()).collect();
+    let shared =
+        starts.iter().find(|one| starts.iter().filter(|other| other == one).count() > 1).unwrap();
+    let told = person.run(5, &home(&["task", "done", shared])).err;
+    says(&told, &[&format!("tasks begin with {shared}: give more of the id")]);
+    assert!(!told.contains("did you mean"), "{told}");
+    let (one, two) = (digits(ids[0]), digits(ids[1]));
+    let done = person.run(5, &home(&["task", "done", &one[..10], "none", &two[..10]]));
+    assert_eq!(done.out.lines().filter(|line| line.starts_with("done")).count(), 2, "{}", done.out);
+    let left = person.json(0, &home(&["task", "list"]));
+    assert_eq!(left.len(), ids.len() - 2);
+    person.run(0, &home(&["task", "reopen", ids[0], ids[1]]));
+    let none = person.run(5, &home(&["show", "e"])).err;
+    assert!(
+        none.contains("begin with e") || none.contains("did you mean") || none.contains("requests"),
+        "{none}"
+    );
+}
+
+/// A mistyped home must not become one when a unit starts.
+#[test]
+fn a_unit_is_written_for_a_home_that_exists() {
+    let person = person_with(&[]);
+    person.run(0, &["--home", "garden", "init"]);
+    let refused = person.run(5, &["--home", "gardem", "service", "install", "--user"]);
+    says(&refused.err, &["gardem is not a summarizer home", "did you mean --home garden?"]);
+    assert!(!person.path(".config").exists());
+    person.run(0, &["--home", "garden", "service", "install", "--user", "--timer", "hourly"]);
+    let unit = person.path(".config/systemd/user/summarizer.service");
+    says(&std::fs::read_to_string(unit).unwrap(), &["TimeoutStartSec=infinity"]);
+}
+
+/// Most of a week is in the overview; the word alone is enough to see it.
+#[test]
+fn a_word_of_several_digests_shows_the_overview() {
+    let note = |n: usize| {
+        format!(
+            "---\ndate: 2026-02-1{n}\nproject: house\n---\n\nThe plumber repaired tap {n} for 40 EUR.\n"
+        )
+    };
+    let notes: Vec<(String, String)> = (1..7).map(|n| (format!("mine/n{n}.md"), note(n))).collect();
+    let files: Vec<(&str, &str)> =
+        notes.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let person = person_with(&files);
+    person.run(0, &home(&["add", "--init", "mine"]));
+    person.run(0, &home(&["digest", "build"]));
+    let shown = person.json(0, &home(&["digest", "show", "weekly"]));
+    assert!(shown.iter().all(|one| one["selector_id"] == "overview.weekly"), "{shown:?}");
+}
+
+/// Nobody looks at a folder that a program watches, so each drain names what it could not read.
+#[test]
+fn damaged_files_of_a_watched_folder_are_named_each_time() {
+    let person = person_with(&[
+        ("notes/cut.json", "[{\"a\": 1, \"b\": [1,"),
+        ("notes/bad.pdf", "\0\u{1}\u{2}\0"),
+        ("notes/numbers.json", "[1, 2, 3]"),
+        ("notes/boat.json", "{\"text\": \"The boat leaves at nine from pier four.\"}"),
+        ("home/summarizer.toml", "[[watch]]\nfolder = '../notes'\n"),
+    ]);
+    for _ in 0..2 {
+        let drained = person.run(1, &home(&["drain", "--folders"])).err;
+        says(
+            &drained,
+            &["notes/cut.json of a watched folder: line 1 is not JSON", "notes/bad.pdf"],
+        );
+        assert!(!drained.contains("notes/numbers.json"), "{drained}");
+    }
+    let texts = person.run(0, &home(&["read"])).out;
+    says(&texts, &["  The boat leaves at nine from pier four."]);
 }

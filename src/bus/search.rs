@@ -52,7 +52,7 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<(Close
     let mut whole = folded(&names.join(" "));
     whole.push(' ');
     whole.push_str(&folded(text));
-    if !words.iter().all(|word| whole.contains(word.as_str())) {
+    if !words.iter().all(|word| is_in(&whole, word)) {
         return None;
     }
     let closest = words.iter().map(|word| closeness(&whole, word)).min()?;
@@ -97,7 +97,7 @@ fn around_words(sentence: &str, words: &[String]) -> String {
         return sentence.to_owned();
     }
     let all: Vec<&str> = sentence.split(' ').collect();
-    let is_hit = |one: &&str| words.iter().any(|word| folded(one).contains(word.as_str()));
+    let is_hit = |one: &&str| words.iter().any(|word| is_in(&folded(one), word));
     let hit = all.iter().position(is_hit).unwrap_or(0);
     let room = |text: &[&str]| text.iter().map(|one| one.chars().count() + 1).sum::<usize>();
     let mut first = hit;
@@ -111,6 +111,11 @@ fn around_words(sentence: &str, words: &[String]) -> String {
     let before = if first > 0 { "… " } else { "" };
     let behind = if end < all.len() { " …" } else { "" };
     format!("{before}{}{behind}", all[first..end].join(" "))
+}
+
+/// Whether a folded text holds a folded word, or the same number in another spelling.
+pub(crate) fn is_in(text: &str, word: &str) -> bool {
+    text.contains(word) || has_number(text, word)
 }
 
 /// The sentences of a text, as the summarizer finds them: `Dr.` ends none.
@@ -155,6 +160,9 @@ const WHOLE: usize = 6;
 /// How well a folded sentence holds a word: as a word of its own, at the beginning of one, inside one; 0 for a
 /// sentence that does not hold it. A number is not in a longer number: `12` is not in `2012`.
 fn closeness(sentence: &str, word: &str) -> usize {
+    if has_number(sentence, word) {
+        return WHOLE;
+    }
     let is_letter = |c: char| c.is_alphanumeric();
     let found = sentence.match_indices(word).map(|(at, _)| {
         let (before, behind) = (&sentence[..at], &sentence[at + word.len()..]);
@@ -181,6 +189,51 @@ fn cuts_number(before: &str, word: &str, behind: &str) -> bool {
     word.starts_with(is_digit)
         && (before.ends_with(is_digit) || grouped_before && digits(word) == GROUP)
         || word.ends_with(is_digit) && (behind.starts_with(is_digit) || grouped_behind)
+}
+
+/// Signs that stand in a number: between thousands, or before the fraction.
+const NUMBER_SIGNS: [char; 6] = ['.', ',', '\'', '’', '\u{a0}', '\u{202f}'];
+
+/// Whether a word is a number that a text has in another spelling: `1234.50` in `1,234.50`.
+fn has_number(text: &str, word: &str) -> bool {
+    let is_number = |c: char| c.is_ascii_digit() || NUMBER_SIGNS.contains(&c);
+    if word.len() <= THOUSANDS || !word.chars().all(is_number) {
+        return false;
+    }
+    let wanted = readings(word);
+    let numbers = text.split(|c: char| !is_number(c)).map(|one| one.trim_matches(NUMBER_SIGNS));
+    let mut numbers = numbers.filter(|one| one.len() > THOUSANDS);
+    !wanted.is_empty() && numbers.any(|one| readings(one).iter().any(|one| wanted.contains(one)))
+}
+
+/// Digits between two signs of a number with thousands.
+const THOUSANDS: usize = 3;
+
+/// What a number may be, without signs between thousands: `1.234` is `1234` or `1.234`.
+fn readings(number: &str) -> Vec<String> {
+    let parts: Vec<&str> = number.split(NUMBER_SIGNS).collect();
+    let signs: Vec<char> = number.chars().filter(|c| NUMBER_SIGNS.contains(c)).collect();
+    let is_grouped = |parts: &[&str], signs: &[char]| {
+        parts.len() == 1
+            || parts[0].len() <= THOUSANDS
+                && parts[1..].iter().all(|part| part.len() == THOUSANDS)
+                && signs.iter().all(|sign| *sign == signs[0])
+    };
+    if parts.iter().any(|part| part.is_empty()) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    if is_grouped(&parts, &signs) {
+        found.push(parts.concat());
+    }
+    if let ([whole @ .., fraction], [before @ .., sign @ ('.' | ',')]) = (&parts[..], &signs[..])
+        && is_grouped(whole, before)
+        && !before.contains(sign)
+    {
+        let number = format!("{}.{fraction}", whole.concat());
+        found.push(number.trim_end_matches('0').trim_end_matches('.').to_owned());
+    }
+    found
 }
 
 #[cfg(test)]
@@ -213,6 +266,29 @@ mod tests {
             ("Room B12", "12"),
         ] {
             assert!(close(text, query).is_some(), "{query} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_found_in_each_of_its_spellings() {
+        let close = |text: &str, query: &str| hit(&[], text, &words(query)).map(|(close, _)| close);
+        for (text, query) in [
+            ("The invoice is over 1,234.50 EUR.", "1234.50"),
+            ("The invoice is over 1,234.50 EUR.", "1234.5"),
+            ("Die Rechnung über 1.234,50 Euro.", "1,234.50"),
+            ("It costs 1234.5 EUR.", "1'234.50"),
+            ("Two million: 2,000,000.", "2000000"),
+            ("Es kostet 1.200 Euro.", "1200"),
+        ] {
+            assert_eq!(close(text, query), Some(Closeness::Whole), "{query} in {text}");
+        }
+        for (text, query) in [
+            ("It costs 1,234.50 EUR.", "1234.05"),
+            ("Release 3.4.0 is out.", "340"),
+            ("It costs 12,345 EUR.", "2345"),
+            ("On 2026-03-12.", "20260312"),
+        ] {
+            assert_eq!(close(text, query), None, "{query} in {text}");
         }
     }
 

@@ -18,7 +18,7 @@ use super::sum::{NOTHING_FOUND, flow_of};
 use super::waiting::Wait;
 use super::{Context, names, ui};
 use crate::config::Config;
-use crate::contract::versions::{is_day_name, shown_name};
+use crate::contract::versions::{file_of_item, is_day_name, shown_name};
 use crate::control::socket::ControlClient;
 use crate::home::Home;
 use crate::import::Report;
@@ -246,7 +246,8 @@ impl Imported<'_> {
                 "failing": ended.failing.values().collect::<Vec<_>>(),
                 "skipped": skipped, "not_read": self.report.not_read,
                 "not_read_omitted": self.report.not_read_omitted, "dates_read": self.report.dates_read,
-                "ids_repeated": self.report.ids_repeated,
+                "ids_repeated": self.report.ids_repeated, "other_texts": self.report.other_texts,
+                "other_projects": self.report.other_projects,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -264,11 +265,15 @@ impl Imported<'_> {
 
     /// Names the files that are not there any more, and the days that left their lists.
     fn talk_of_gone(&self, ui: ui::Ui) {
-        let (days, files): (Vec<_>, Vec<_>) =
-            self.gone.iter().partition(|one| is_day_name(&one.name));
-        for (gone, one, many) in
-            [(files, "file", "files"), (days, "day of a list", "days of lists")]
-        {
+        let (parts, files): (Vec<_>, Vec<_>) =
+            self.gone.iter().partition(|one| file_of_item(&one.name) != one.name);
+        let (days, projects): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|one| is_day_name(&one.name));
+        for (gone, one, many) in [
+            (files, "file", "files"),
+            (days, "day of a list", "days of lists"),
+            (projects, "project of an export", "projects of exports"),
+        ] {
             let (what, stay) = match gone.len() {
                 0 => continue,
                 1 => (format!("1 {one} is gone"), "its summaries stay"),
@@ -316,8 +321,10 @@ impl Imported<'_> {
             let what = "edited away, answered again or hidden: imported, and part of no summary";
             ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
         }
-        if let Some(repeated) = self.report.repeated_ids() {
-            ui.talk(ui::dim(&plain_line(&repeated)));
+        let report = self.report;
+        let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+        for told in told.into_iter().flatten() {
+            ui.talk(ui::dim(&plain_line(&told)));
         }
         for one in self.report.dates_read.iter().take(DATES_READ_NAMED) {
             let name = plain_line(&one.source);

@@ -63,7 +63,7 @@ enum Action {
   summarizer digest show 2026-W07
   summarizer digest show overview.daily --day 2026-02-11")]
     Show {
-        /// The selector, a word of its id, or the label of a window [default: overview.daily]
+        /// The selector, a word of its id such as `weekly`, or the label of a window [default: overview.daily]
         selector: Option<String>,
         /// The digest whose window holds this day [default: the newest]
         #[arg(long, value_name = "DAY")]

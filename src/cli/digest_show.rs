@@ -17,6 +17,8 @@ use crate::contract::time::Day;
 
 /// The selector whose memo answers "what happened?".
 pub(super) const OVERVIEW: &str = "overview.daily";
+/// The first word of the selectors that show everything of a window.
+const OVERVIEWS: &str = "overview";
 /// The selector that lists the open tasks.
 pub(super) const OPEN_TASKS: &str = "tasks.open";
 /// Windows on each side of a time that has no digest, as an error names them.
@@ -159,15 +161,23 @@ fn no_digest_of(
     })
 }
 
-/// The selector that a person means: its id, or a part of it that no other has.
+/// The selector that a person means: its id, or a word of it. Of several with the word it is the overview.
 pub(super) fn named<'a>(what: &str, selectors: &[&'a str], word: &str) -> Result<&'a str, Failure> {
     if let Some(exact) = selectors.iter().find(|id| **id == word) {
         return Ok(*exact);
     }
     let holding: Vec<&&str> =
         selectors.iter().filter(|id| id.split('.').any(|one| one == word)).collect();
-    match holding.as_slice() {
-        [only] => Ok(**only),
+    let is_overview = |id: &&&&str| id.split('.').next() == Some(OVERVIEWS);
+    let overview = holding.iter().find(is_overview).map(|id| **id);
+    match (holding.as_slice(), overview) {
+        ([only], _) => Ok(**only),
+        ([_, _, ..], Some(overview)) => Ok(overview),
+        ([_, _, ..], None) => {
+            let ids: Vec<&str> = holding.iter().map(|id| **id).collect();
+            let what = format!("several have the word {word}: {}", ids.join(", "));
+            Err(Failure::new(Exit::Input, what).hint("give the whole id of one"))
+        }
         _ => Err(names::unknown(what, word, selectors.iter().copied())),
     }
 }
@@ -293,7 +303,10 @@ mod tests {
             named("selector", &["overview.daily", "tags.daily", "tasks.open"], "tasks").unwrap(),
             "tasks.open"
         );
-        assert!(named("selector", &["overview.daily", "tags.daily"], "daily").is_err());
+        let daily = named("selector", &["overview.daily", "tags.daily"], "daily");
+        assert_eq!(daily.unwrap(), "overview.daily");
+        let several = named("selector", &["project.daily", "tags.daily"], "daily").unwrap_err();
+        assert!(several.in_short().contains("project.daily, tags.daily"), "{}", several.in_short());
         let days = vec!["2026-02-12", "2026-02-09", "2026-02-10", "2026-02-11", "2026-03-01"];
         assert_eq!(around(days, "2026-02-13"), ["2026-02-11", "2026-02-12", "2026-03-01"]);
     }

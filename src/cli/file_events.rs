@@ -17,7 +17,7 @@ use crate::contract::places::folded;
 use crate::contract::source::zoned;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::file_of_item;
-use crate::markup::document::is_known_by_title;
+use crate::markup::document::{FILE_NAME, is_known_by_title};
 use crate::upstream::Family;
 
 /// Ends of names of files that hold one text, and no events with names of their own.
@@ -38,7 +38,9 @@ pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String
         }
         let Ok(chunk) = serde_json::from_str::<Value>(line) else { return };
         let headings = chunk["metadata"]["header_path"].as_array().into_iter().flatten();
-        let mut names = headings.chain([&chunk["metadata"]["title"]]).filter_map(Value::as_str);
+        let mut names = headings
+            .chain(["title", FILE_NAME].map(|name| &chunk["metadata"][name]))
+            .filter_map(Value::as_str);
         if names.any(|name| folded(name) == title) {
             ids.extend(chunk["chunk_id"].as_str().map(str::to_owned));
         }

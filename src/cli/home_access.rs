@@ -13,7 +13,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::{BRIEF_HOLDER, HeldHome, is_home, no_home};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
-use super::ui::beginning_of_id;
+use super::ui::{self, beginning_of_id};
 use crate::config::nearest;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
@@ -93,9 +93,15 @@ impl HomeAccess {
                 Answer::Refused(why) => return Err(Failure::new(Exit::Wrong, why)),
                 Answer::NotFound(what) => {
                     let failure = Failure::new(Exit::Input, what);
-                    let newest = self.newest_requests(context, question);
+                    let newest = match named_request(question) {
+                        Some(_) => self.newest_requests(context),
+                        None => BTreeSet::new(),
+                    };
                     if let Some(whole) = with_whole_id(question, &newest) {
                         return self.ask(context, &whole);
+                    }
+                    if let Some(hint) = begun_by(question, &newest) {
+                        return Err(failure.hint(hint));
                     }
                     if let Some(near) = nearest_request(question, &newest) {
                         return Err(failure.hint(format!("did you mean {near}?")));
@@ -117,17 +123,15 @@ impl HomeAccess {
         }
     }
 
-    /// The ids of the newest requests, for a question that names one.
-    fn newest_requests(&mut self, context: &Context, question: &Question) -> BTreeSet<String> {
-        if named_request(question).is_none() {
-            return BTreeSet::new();
-        }
+    /// The ids of the newest requests: those that are found by their beginnings.
+    pub(super) fn newest_requests(&mut self, context: &Context) -> BTreeSet<String> {
         let newest = Question::Requests {
             state: None,
             flow: None,
             since_ms: None,
             before: None,
             limit: Some(LOOKED_AT),
+            names: false,
         };
         let page = self.ask(context, &newest).unwrap_or_default();
         let rows = page["requests"].as_array().into_iter().flatten();
@@ -191,6 +195,21 @@ fn with_whole_id(question: &Question, newest: &BTreeSet<String>) -> Option<Quest
         id.clone_from(whole);
     }
     Some(question)
+}
+
+/// What a beginning of ids begins.
+fn begun_by(question: &Question, newest: &BTreeSet<String>) -> Option<String> {
+    let begun = named_request(question).filter(|begun| !begun.is_empty())?;
+    let is_begun = |id: &&String| id.starts_with(begun) && beginning_of_id(id).is_some();
+    let ids: Vec<&String> = newest.iter().filter(is_begun).collect();
+    match ids.as_slice() {
+        [] => None,
+        [only] => Some(format!("did you mean {only}?")),
+        many => Some(format!(
+            "{} begin with {begun}: give more of the id, as `summarizer requests` shows it",
+            ui::count(many.len(), "request")
+        )),
+    }
 }
 
 /// The newest request whose id is similar to the id in a question. A request that is known was named rightly.

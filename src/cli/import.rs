@@ -331,9 +331,8 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
-        if let Some(repeated) = report.repeated_ids() {
-            context.ui.talk(repeated);
-        }
+        let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+        told.into_iter().flatten().for_each(|told| context.ui.talk(told));
         if !report.passed_over.is_empty() {
             let all = by_ending(&report.passed_over);
             context.ui.talk(format!("passed over: {all} (`summarizer add` reads more kinds)"));

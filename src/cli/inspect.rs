@@ -1,8 +1,9 @@
 //! `status`, `requests` and `show`: the state of the home, its requests, and one request's history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use chrono_tz::Tz;
 use clap::Args;
 use serde_json::Value;
 
@@ -15,13 +16,15 @@ use super::prose::{Prose, shortened};
 use super::published::{PRIVATE, Published, VersionChoice, named, one_named, open_bus};
 use super::read::{forgotten_in, nearest_name, summary_lines, was_forgotten};
 use super::registry::HomeNames;
+use super::settings::load_config;
 use super::since::since;
 use super::source_files::known_name;
 use super::{Context, names, ui};
 use crate::bus::{Item, SummaryBus};
-use crate::contract::time::Day;
+use crate::contract::time::{Day, parse_instant};
 use crate::contract::vocabulary::{FailureCause, Stream, Warning};
 use crate::control::question::Question;
+use crate::control::waits::WaitsFor;
 use crate::facts::dialect::LearnedDialect;
 use crate::state::Status;
 
@@ -67,8 +70,9 @@ impl StatusArgs {
             let mut session = HomeAccess::open(context)?;
             let status = session.ask(context, &Question::Status);
             session.close()?;
-            let status = status?;
+            let mut status = status?;
             warn_of_forgetting(context);
+            name_failures(context, &mut status);
             if context.ui.json {
                 context.ui.json(&status);
             } else {
@@ -88,6 +92,17 @@ impl StatusArgs {
             }
             std::thread::sleep(Duration::from_secs(1));
         }
+    }
+}
+
+/// Adds the names of sources to the failures of a status.
+fn name_failures(context: &Context, status: &mut Value) {
+    let failures = status.pointer_mut("/requests/failures").and_then(Value::as_array_mut);
+    let Some(failures) = failures else { return };
+    let ids: Vec<String> = failures.iter().map(|one| text(&one["request_id"])).collect();
+    let names = sources_of(context, ids.iter().map(String::as_str));
+    for (failure, id) in failures.iter_mut().zip(&ids) {
+        failure["source"] = names.get(id).cloned().into();
     }
 }
 
@@ -243,9 +258,8 @@ impl StatusLines {
             self.line("", ui::yellow(&format!("{count:>8} {state}: {reason}{next}")));
         }
         // The troubles tell the others.
-        let merely = ["not_before", "paused", "no_service", "provider"];
         for wait in requests["waits"].as_array().into_iter().flatten() {
-            if merely.iter().any(|what| wait["for"] == *what) {
+            if WaitsFor::of(wait).is_some_and(WaitsFor::is_merely_early) {
                 let (count, what) = (&wait["requests"], plain_line(&text(&wait["for"])));
                 let next = wait["next"].as_str().map(|at| format!(", next at {at}"));
                 self.line("", format!("{count:>8} waiting: {what}{}", next.unwrap_or_default()));
@@ -257,7 +271,9 @@ impl StatusLines {
             let kind = format!("{count:>8} {state}: {reason}");
             let (id, why) = (text(&failure["request_id"]), text(&failure["message"]));
             let why = shortened(&why, MESSAGE_COLUMNS);
-            self.line("", format!("{}: {why} ({id})", ui::red(&kind)));
+            let source = failure["source"].as_str().map(|name| format!("{}, ", plain_line(name)));
+            let source = source.unwrap_or_default();
+            self.line("", format!("{}: {why} ({source}{id})", ui::red(&kind)));
         }
         for resting in status["resting_providers"].as_array().into_iter().flatten() {
             let [provider, cause, until, why] =
@@ -396,6 +412,7 @@ impl RequestsArgs {
             return Err(names::unknown("state", state, states()));
         }
         let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let zone = load_config(context)?.timezone;
         let mut session = HomeAccess::open(context)?;
         let mut before = None;
         let mut left = if self.limit == 0 { usize::MAX } else { self.limit };
@@ -409,6 +426,7 @@ impl RequestsArgs {
                 since_ms,
                 before,
                 limit: Some(left),
+                names: true,
             };
             let page = session.ask(context, &question)?;
             let mut found = page["requests"].as_array().cloned().unwrap_or_default();
@@ -422,7 +440,7 @@ impl RequestsArgs {
                 row["source"] = names.of(&row).into();
                 match context.ui.json {
                     true => context.ui.json(&row),
-                    false => rows.push(request_row(&row)),
+                    false => rows.push(request_row(&row, zone)),
                 }
             }
             before = page["next"].as_u64();
@@ -430,12 +448,17 @@ impl RequestsArgs {
                 break;
             }
         }
+        // A short id names a request only among the newest ones.
+        let known = match context.ui.json || rows.is_empty() {
+            true => BTreeSet::new(),
+            false => session.newest_requests(context),
+        };
         session.close()?;
         if !context.ui.json {
             // A narrow terminal shows the first ones.
             let header =
                 ["REQUEST", "STATE", "SOURCE", "REASON", "NEXT", "TAKEN", "FLOW", "TRIES", "REPO"];
-            context.ui.table(&header, &rows);
+            context.ui.table_of_known(&header, &rows, &|id| known.contains(id));
             if hidden > 0 {
                 let all = ui::count(hidden as u64, "duplicate");
                 context.ui.talk(format!("{all} left out: see `--state duplicate`"));
@@ -464,7 +487,8 @@ impl SourceNames {
 
     /// The name in the published summary; before there is one, what the request says.
     fn of(&mut self, row: &Value) -> Option<String> {
-        self.published(&row["summary"]).or_else(|| {
+        let known = row["source"].as_str().map(str::to_owned);
+        self.published(&row["summary"]).or(known).or_else(|| {
             let first = row["input"].as_str()?;
             Some(match row["inputs"].as_u64() {
                 Some(many) if many > 1 => format!("{first} and {} more", many - 1),
@@ -488,12 +512,43 @@ impl SourceNames {
     }
 }
 
+/// Requests whose sources are looked up for one answer.
+const SOURCES_NAMED: usize = 50;
+
+/// The names of the sources of some requests, by their ids. One that cannot be found has none.
+pub(super) fn sources_of<'i>(
+    context: &Context,
+    ids: impl Iterator<Item = &'i str>,
+) -> BTreeMap<String, String> {
+    let ids: BTreeSet<&str> = ids.filter(|id| !id.is_empty()).take(SOURCES_NAMED).collect();
+    if ids.is_empty() {
+        return BTreeMap::new();
+    }
+    let Ok(mut session) = HomeAccess::open(context) else { return BTreeMap::new() };
+    let named = ids.into_iter().filter_map(|id| {
+        let shown = session.ask(context, &Question::Show { id: id.to_owned() }).ok()?;
+        Some((id.to_owned(), plain_line(shown["latest"]["source"].as_str()?)))
+    });
+    let named = named.collect();
+    // Names are help: what was asked for is told without them.
+    let _ = session.close();
+    named
+}
+
 fn name_of(item: &Item) -> Option<String> {
     let known = item.value["meta"]["source_name"].as_str();
     known.or_else(|| item.value["title"].as_str()).map(str::to_owned)
 }
 
-fn request_row(row: &Value) -> Vec<String> {
+/// A time as a person reads it: day, hour and minute on the clock of the home.
+fn time_shown(time: &Value, zone: Tz) -> String {
+    match time.as_str().and_then(|text| parse_instant(text).ok()) {
+        Some(moment) => format!("{} {}", moment.at.day_in(zone), moment.at.clock_in(zone)),
+        None => text(time),
+    }
+}
+
+fn request_row(row: &Value, zone: Tz) -> Vec<String> {
     let mut cells: Vec<String> =
         ["request_id", "state", "source", "reason_code", "taken_at", "flow_id", "attempts", "repo"]
             .iter()
@@ -505,7 +560,8 @@ fn request_row(row: &Value) -> Vec<String> {
     if let Some(what) = row["waits"]["for"].as_str().filter(|_| row["reason_code"].is_null()) {
         cells[3] = what.to_owned();
     }
-    cells.insert(4, text(&row["waits"]["next"]));
+    cells[4] = time_shown(&row["taken_at"], zone);
+    cells.insert(4, time_shown(&row["waits"]["next"], zone));
     cells
 }
 
@@ -610,6 +666,9 @@ fn show_one(context: &Context, shown: &Value) {
     }
     if let Some(why) = shown["waits"]["message"].as_str() {
         context.ui.out(format!("  {}  {}", ui::yellow("waits"), plain_line(why)));
+    }
+    if let Some(name) = shown["source"].as_str() {
+        context.ui.out(format!("  source {}", plain_line(name)));
     }
     context.ui.out(format!("  flow   {}", text(&request["flow_id"])));
     context.ui.out(format!("  from   {}", text(&request["repo"])));

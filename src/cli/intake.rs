@@ -92,8 +92,8 @@ pub(super) fn take_in(
         let known = intake.documents_below(&name, &mut report);
         gone.extend(gone_of(context, known.map_err(|error| not_added(&error))?));
     }
-    let days = intake.days_gone(&mut report).map_err(|error| not_added(&error))?;
-    gone.extend(days.into_iter().map(|name| GoneFile { name, same: None }));
+    let parts = intake.parts_gone(&mut report).map_err(|error| not_added(&error))?;
+    gone.extend(parts.into_iter().map(|name| GoneFile { name, same: None }));
     let aside = intake.aside;
     let subjects = intake.finish(&mut report).map_err(|error| not_added(&error))?;
     bar.finish_and_clear();

@@ -19,14 +19,16 @@ use super::settings::load_config;
 use super::since::first_day;
 use super::{Context, names, ui};
 use crate::bus::search::{self, Closeness, Hit, folded, hit};
+use crate::upstream::file_names::files_with_words;
 
 /// Hits that are shown when no number is given.
 const HITS: usize = 20;
 
-/// Find words in summaries: the sentence of each hit, newest first
+/// Find words in summaries: the sentence of each hit, whole words first and then the newest
 ///
-/// All words must occur. Case and accents do not matter. Hits with whole words come first, then those with beginnings of
-/// words, then those inside words. A number is no hit in a longer number.
+/// All words must occur, in the text or in the names: the title, the file, the folder. Case and accents do not matter.
+/// Hits with whole words come first, then those with beginnings of words, then those inside words; of each the newest
+/// comes first. A number is found in each of its spellings (`1,234.50` and `1234.5`), and in no longer number.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer search heating
@@ -64,9 +66,12 @@ impl SearchArgs {
             Some(_) => selectors(context)?.rules(),
             None => project_rules(context),
         };
-        let zone = load_config(context)?.timezone;
+        let config = load_config(context)?;
+        let (root, zone) = (context.home.join(&config.bus_home), config.timezone);
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
+        // A mail and a chat have names of their own, and people know their files too.
+        let files = files_with_words(&*context.machine.disk, &root, &words);
         // The hits of each closeness, newest first.
         let mut found: BTreeMap<Closeness, Vec<ShownHit>> = BTreeMap::new();
         let mut more = false;
@@ -84,7 +89,7 @@ impl SearchArgs {
                     return ControlFlow::Continue(());
                 }
             }
-            let Some((closeness, sentence)) = sentence(&one, &words) else {
+            let Some((closeness, sentence)) = sentence(&one, &words, &files) else {
                 return ControlFlow::Continue(());
             };
             let alike = found.entry(closeness).or_default();
@@ -163,10 +168,15 @@ enum ShownHit {
 }
 
 /// The sentence that shows a hit, and how it holds the words; a hit in the names shows the beginning.
-fn sentence(one: &Published, words: &[String]) -> Option<(Closeness, String)> {
+fn sentence(
+    one: &Published,
+    words: &[String],
+    files: &BTreeMap<String, String>,
+) -> Option<(Closeness, String)> {
     let text = plain(one.long());
     let (name, title, folder) = (one.name(), one.title(), one.folder());
-    Some(match hit(&[&name, &title, &folder], &text, words)? {
+    let file = one.item.upstream_ids().find_map(|id| files.get(id)).map_or("", String::as_str);
+    Some(match hit(&[&name, &title, &folder, file], &text, words)? {
         (closeness, Hit::Sentence(sentence)) => (closeness, sentence),
         (closeness, Hit::Name) => (closeness, plain_line(&without_headings(one.short()))),
     })
@@ -176,7 +186,7 @@ fn sentence(one: &Published, words: &[String]) -> Option<(Closeness, String)> {
 fn marked(sentence: &str, words: &[String]) -> String {
     let marked = sentence.split(' ').map(|word| {
         let plain = folded(word);
-        let is_hit = words.iter().any(|wanted| plain.contains(wanted.as_str()));
+        let is_hit = words.iter().any(|wanted| search::is_in(&plain, wanted));
         if is_hit { ui::bold(word) } else { word.to_owned() }
     });
     marked.collect::<Vec<_>>().join(" ")

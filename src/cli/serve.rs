@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::acks::{AckProgress, AckTail, Ended};
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
+use super::inspect::sources_of;
 use super::interrupt::stopped;
 use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::Prose;
@@ -88,14 +89,19 @@ impl DrainArgs {
         drop(progress);
         let SessionOutcome { counts: report, set_aside, interrupted, waiting } = ran?;
         let earlier = earlier_failures(&report, &waiting);
-        show_counts(context, &report, &set_aside, &earlier);
         let mut ended = Ended::default();
         tail.acks()?.into_iter().for_each(|ack| ended.take(ack));
+        let failures = report.failures();
+        let told = failures.iter().chain(&earlier).flat_map(|(_, failure)| &failure.told);
+        let told: Vec<&str> = told.map(|told| told.request_id.as_str()).collect();
+        let stale = ended.acks.iter().filter(|(_, ack)| warns(ack)).map(|(id, _)| id.as_str());
+        let names = sources_of(context, told.into_iter().chain(stale));
+        show_counts(context, &report, &set_aside, (&earlier, &names));
         if !context.ui.json {
             show_made(context, &ended);
             name_earlier(context, &ended, Naming::All);
-            tell_stale(context, &ended);
-            tell_failures(context, &report, &set_aside, &earlier);
+            tell_stale(context, &ended, &names);
+            tell_failures(context, &report, &set_aside, (&earlier, &names));
         }
         if interrupted {
             return stopped_early(context, &ended);
@@ -123,6 +129,9 @@ pub fn moment(text: &str) -> Result<Timestamp, Failure> {
     })
 }
 
+/// The names of sources by the ids of their requests.
+type Names = BTreeMap<String, String>;
+
 /// The summaries that were made, and the next command.
 fn show_made(context: &Context, ended: &Ended) {
     let made = Made::of(context, ended);
@@ -141,7 +150,7 @@ fn show_made(context: &Context, ended: &Ended) {
 
 /// Names the requests that got an earlier summary although something became of their source since, and those
 /// about days that are not published.
-fn tell_stale(context: &Context, ended: &Ended) {
+fn tell_stale(context: &Context, ended: &Ended, names: &Names) {
     let told = [
         (Warning::SourceMissing, "is gone since", "the summary stays as it is"),
         (Warning::SourceChanged, "changed since", "`summarizer submit --flow … --again` asks anew"),
@@ -151,11 +160,9 @@ fn tell_stale(context: &Context, ended: &Ended) {
             "others are not shown this summary any more",
         ),
     ];
-    let missing = ended.acks.iter().filter(|(_, ack)| {
-        let warnings = ack["warnings"].as_array().into_iter().flatten();
-        warnings.into_iter().any(|told| *told == Warning::UpstreamDaysMissing.as_str())
-    });
-    let missing: Vec<&str> = missing.map(|(id, _)| id.as_str()).collect();
+    let name = |id: &String| names.get(id).cloned().unwrap_or_else(|| id.clone());
+    let missing = ended.acks.iter().filter(|(_, ack)| asks_for_missing_days(ack));
+    let missing: Vec<String> = missing.map(|(id, _)| id.clone()).collect();
     if !missing.is_empty() {
         let shown = missing.len().min(STALE);
         let more = if missing.len() > STALE { ", …" } else { "" };
@@ -168,7 +175,7 @@ fn tell_stale(context: &Context, ended: &Ended) {
     }
     for (warning, what, then) in told {
         let stale = ended.acks.iter().filter(|(_, ack)| became_of_source(ack) == Some(warning));
-        let stale: Vec<&str> = stale.map(|(id, _)| id.as_str()).collect();
+        let stale: Vec<String> = stale.map(|(id, _)| name(id)).collect();
         if stale.is_empty() {
             continue;
         }
@@ -180,6 +187,16 @@ fn tell_stale(context: &Context, ended: &Ended) {
             stale[..shown].join(", "),
         ));
     }
+}
+
+fn asks_for_missing_days(ack: &Value) -> bool {
+    let warnings = ack["warnings"].as_array().into_iter().flatten();
+    warnings.into_iter().any(|told| *told == Warning::UpstreamDaysMissing.as_str())
+}
+
+/// Whether something is said of the source of a request.
+fn warns(ack: &Value) -> bool {
+    became_of_source(ack).is_some()
 }
 
 /// What became of the source of a summary, as its ack warns.
@@ -248,14 +265,16 @@ fn show_counts(
     context: &Context,
     report: &SessionCounts,
     set_aside: &BTreeMap<String, String>,
-    earlier: &[(FailureKind, RequestFailure)],
+    (earlier, names): (&[(FailureKind, RequestFailure)], &Names),
 ) {
     if context.ui.json {
+        let failures = report.failures();
+        let failures = failures.iter().chain(earlier).map(|one| failure_json(one, names));
         context.ui.json(&json!({
             "lines": report.lines, "events": report.events, "commits": report.commits,
             "outcomes": report.outcomes, "run_logs_set_aside": set_aside,
             "failing_providers": report.passed_over().map(passed_over_json).collect::<Vec<_>>(),
-            "failures": report.failures().iter().chain(earlier).map(failure_json).collect::<Vec<_>>(),
+            "failures": failures.collect::<Vec<_>>(),
         }));
         return;
     }
@@ -275,7 +294,7 @@ fn tell_failures(
     context: &Context,
     report: &SessionCounts,
     set_aside: &BTreeMap<String, String>,
-    earlier: &[(FailureKind, RequestFailure)],
+    (earlier, names): (&[(FailureKind, RequestFailure)], &Names),
 ) {
     for (calls, failure) in report.passed_over() {
         context.ui.talk(passed_over_line(*calls, failure));
@@ -290,7 +309,7 @@ fn tell_failures(
             .talk(ui::dim("`summarizer quarantine list` says why these lines are not requests"));
     }
     for (kind, failure) in report.failures().iter().chain(earlier) {
-        failure_lines(kind, failure).iter().for_each(|line| context.ui.talk(line));
+        failure_lines(kind, failure, names).iter().for_each(|line| context.ui.talk(line));
     }
 }
 
@@ -308,7 +327,7 @@ fn passed_over_line(calls: u64, failure: &PassedOver) -> String {
     format!("{what}: {cause}: {message}; {answered_by} answered instead")
 }
 
-fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
+fn failure_json((kind, failure): &(FailureKind, RequestFailure), names: &Names) -> Value {
     json!({
         "state": if kind.has_ended { "failed" } else { "backoff" },
         "reason_code": kind.reason, "cause": kind.cause, "requests": failure.requests,
@@ -316,13 +335,21 @@ fn failure_json((kind, failure): &(FailureKind, RequestFailure)) -> Value {
         "message": failure.told.first().map(|told| &told.message),
         "messages": failure.told.iter().map(|told| json!({
             "request_id": told.request_id, "message": told.message, "requests": told.requests,
+            "source": names.get(&told.request_id),
         })).collect::<Vec<_>>(),
         "next_attempt": failure.next.map(|at| at.to_string()),
     })
 }
 
 /// What still fails, why, and when it is tried again.
-fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
+fn failure_lines(kind: &FailureKind, failure: &RequestFailure, names: &Names) -> Vec<String> {
+    // A person knows the source. The id is what `show` takes.
+    let who = |told: &FailureMessage| match names.get(&told.request_id) {
+        Some(name) if told.requests > 1 => format!("{name} and {} more", told.requests - 1),
+        Some(name) => format!("{name}, {}", told.request_id),
+        None if told.requests == 1 => told.request_id.clone(),
+        None => String::new(),
+    };
     let requests = ui::count(failure.requests, "request");
     if kind.cause == Some(FailureCause::Batch) {
         let wait = if failure.requests == 1 { "waits" } else { "wait" };
@@ -339,9 +366,11 @@ fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
     let next = failure.next.map(|at| format!("; the next attempt: {at}")).unwrap_or_default();
     let [only] = failure.told.as_slice() else {
         let mut lines = vec![format!("{what}: {reason}{cause}{next}")];
-        lines.extend(failure.told.iter().map(|told| match told.requests {
-            1 => format!("  {}: {}", told.request_id, told.message),
-            more => format!("  {}: {}", ui::count(more, "request"), told.message),
+        lines.extend(failure.told.iter().map(|told| match who(told) {
+            who if who.is_empty() => {
+                format!("  {}: {}", ui::count(told.requests, "request"), told.message)
+            }
+            who => format!("  {who}: {}", told.message),
         }));
         if failure.untold > 0 {
             let more = ui::count(failure.untold, "request");
@@ -349,9 +378,9 @@ fn failure_lines(kind: &FailureKind, failure: &RequestFailure) -> Vec<String> {
         }
         return lines;
     };
-    let of = match failure.requests {
-        1 if !only.request_id.is_empty() => format!(" ({})", only.request_id),
-        _ => String::new(),
+    let of = match who(only) {
+        who if who.is_empty() => String::new(),
+        who => format!(" ({who})"),
     };
     vec![format!("{what}: {reason}{cause}: {}{of}{next}", only.message)]
 }

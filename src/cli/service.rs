@@ -59,6 +59,13 @@ impl ServiceArgs {
             let what = format!("{name:?} cannot be the name of a unit");
             return Err(Failure::new(Exit::Usage, what).hint("letters, digits, - _ and ."));
         }
+        // A unit for a mistyped home would make that home at its first start.
+        if !print && !super::held_home::is_home(context)? {
+            return Err(super::held_home::no_home(
+                context,
+                "make one there with `summarizer init`",
+            ));
+        }
         let config = load_config(context)?;
         let home =
             std::path::absolute(&context.home).map_err(|error| failed("name the home", &error))?;
@@ -184,13 +191,15 @@ fn uninstall(context: &Context, name: &str) -> Result<Exit, Failure> {
 
 /// The unit of a service as one that works off what is there and ends.
 fn oneshot(unit: &str) -> String {
-    const OF_A_SERVICE: [&str; 7] = [
+    const OF_A_SERVICE: [&str; 8] = [
         "NotifyAccess=",
         "ExecReload=",
         "Restart=",
         "RestartSec=",
         "RestartPreventExitStatus=",
         "WatchdogSec=",
+        // systemd ends a unit that takes longer to start, and a oneshot unit starts until it has ended.
+        "TimeoutStartSec=",
         "# Usage, a bad",
     ];
     let (body, _) = unit.split_once("\n[Install]").unwrap_or((unit, ""));
@@ -198,7 +207,9 @@ fn oneshot(unit: &str) -> String {
     for line in body.lines() {
         match line.strip_suffix(" serve").filter(|line| line.starts_with("ExecStart=")) {
             Some(call) => out.push_str(&format!("{call} drain --folders --digests\n")),
-            None if line == "Type=notify" => out.push_str("Type=oneshot\n"),
+            None if line == "Type=notify" => {
+                out.push_str("Type=oneshot\nTimeoutStartSec=infinity\n");
+            }
             None if OF_A_SERVICE.iter().any(|start| line.starts_with(start)) => {}
             None => out.push_str(&format!("{line}\n")),
         }
@@ -455,7 +466,7 @@ mod tests {
         );
         assert!(unit.contains("PrivateTmp=yes\n") && unit.contains("UMask=0077\n"), "{unit}");
         let once = oneshot(&unit);
-        for line in ["Type=oneshot", "NoNewPrivileges=yes"] {
+        for line in ["Type=oneshot", "TimeoutStartSec=infinity", "NoNewPrivileges=yes"] {
             assert!(once.lines().any(|found| found == line), "{line} is missing\n{once}");
         }
         assert!(

@@ -301,7 +301,11 @@ impl<'a> Sources<'a> {
         let many = |file: &NamedFile| {
             matches!(
                 file.kind,
-                FileKind::Mailbox | FileKind::ChatGpt | FileKind::Claude | FileKind::ChatJson
+                FileKind::Mailbox
+                    | FileKind::ChatGpt
+                    | FileKind::Claude
+                    | FileKind::ChatJson
+                    | FileKind::Json
             )
         };
         self.collected.files.len() > 1 || self.collected.files.iter().any(many)
@@ -506,8 +510,12 @@ impl<'a> Printer<'a> {
         } else {
             name_not_read(ui, &left_out.not_read, left_out.not_read_omitted);
             name_skipped(ui, skipped);
+            let is_stopped = self.context.stop.is_raised();
             if self.made + self.failed == 0 && skipped.is_empty() {
-                ui.talk(NOTHING_FOUND);
+                // After an interrupt nobody knows what there would have been.
+                if !is_stopped {
+                    ui.talk(NOTHING_FOUND);
+                }
             } else if self.several || !skipped.is_empty() {
                 let mut line = ui::count(self.made, "summary");
                 if self.failed > 0 {

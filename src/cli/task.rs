@@ -17,8 +17,8 @@ use crate::projections::digester::DigestOrder;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer task list
-  summarizer task done task_3f62
-  summarizer task reopen task_3f62")]
+  summarizer task done 3f62 b07a
+  summarizer task reopen 3f62")]
 pub(crate) struct TaskArgs {
     #[command(subcommand)]
     action: Action,
@@ -34,13 +34,15 @@ enum Action {
     },
     /// Say that a task is done; it leaves the open tasks with the next build of digests
     Done {
-        /// The id of the task, or a beginning of the id that no other task has
-        id: String,
+        /// The ids of tasks, or beginnings of ids that no other task has
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
     },
     /// Say that a task is open again
     Reopen {
-        /// The id of the task, or a beginning of the id that no other task has
-        id: String,
+        /// The ids of tasks, or beginnings of ids that no other task has
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<String>,
     },
 }
 
@@ -48,8 +50,8 @@ impl TaskArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         match &self.action {
             Action::List { all } => list(context, *all),
-            Action::Done { id } => settle(context, id, true),
-            Action::Reopen { id } => settle(context, id, false),
+            Action::Done { ids } => settle_all(context, ids, true),
+            Action::Reopen { ids } => settle_all(context, ids, false),
         }
     }
 }
@@ -115,19 +117,36 @@ fn tell_apart(tasks: &mut [Value], zone: Tz) {
     }
 }
 
-fn settle(context: &Context, id: &str, done: bool) -> Result<Exit, Failure> {
+/// Settles each task that is named. One that is unknown keeps no other from being settled.
+fn settle_all(context: &Context, ids: &[String], done: bool) -> Result<Exit, Failure> {
+    let (mut changed, mut failed) = (false, None);
+    for id in ids {
+        match settle(context, id, done) {
+            Ok(has_changed) => changed |= has_changed,
+            Err(failure) => {
+                if let Some(before) = failed.replace(failure) {
+                    context.ui.complain(Failure::in_short(&before));
+                }
+            }
+        }
+    }
+    if changed && !context.ui.json {
+        context.ui.talk("`summarizer digest build` brings the digests up to date");
+    }
+    failed.map_or(Ok(Exit::Done), Err)
+}
+
+/// Whether that changed what is known of the task.
+fn settle(context: &Context, id: &str, done: bool) -> Result<bool, Failure> {
     let order = DigestOrder::SettleTask { task_id: id.to_owned(), done };
     let answer = carry_out(context, order)?;
     if context.ui.json {
         context.ui.json(&answer);
-        return Ok(Exit::Done);
+        return Ok(answer["changed"] == true);
     }
     let word = if done { "done" } else { "open" };
     let told = if answer["changed"] == true { "" } else { " already" };
     let task = crate::digest::markdown::one_line(text(&answer["task"], "text"));
     context.ui.out(format!("{}{told}: {task}", ui::green(word)));
-    if answer["changed"] == true {
-        context.ui.talk("`summarizer digest build` brings the digests up to date");
-    }
-    Ok(Exit::Done)
+    Ok(answer["changed"] == true)
 }

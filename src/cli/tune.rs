@@ -15,7 +15,7 @@ use crate::compaction::trigger::Thresholds;
 use crate::compaction::tuning::choose::choose;
 use crate::compaction::tuning::cost::CostWeights;
 use crate::compaction::tuning::log_sweep::{self, CHECKPOINT_INTERVALS, COMMIT_BATCHES, LogRow};
-use crate::compaction::tuning::report::{COLUMNS, LOG_COLUMNS, NOT_MEASURABLE, TuningReport};
+use crate::compaction::tuning::report::{LOG_COLUMNS, NOT_MEASURABLE, TuningReport};
 use crate::compaction::tuning::search::{extend, search};
 use crate::compaction::tuning::sweep::{Generated, RecordedRuns, RunSource, grid};
 use crate::contract::hash::Hasher;
@@ -172,9 +172,17 @@ impl TuneArgs {
             ui.json(&report.json());
             return;
         }
-        let header: Vec<String> = COLUMNS.iter().map(|column| column.replace('_', " ")).collect();
+        let (columns, rows) = report.short_table();
+        let header: Vec<String> = columns.iter().map(|column| column.replace('_', " ")).collect();
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
-        ui.table(&header, &report.table());
+        ui.table(&header, &rows);
+        let left = report.sweep.rows.len() - rows.len();
+        if left > 0 {
+            let left = super::ui::count(left, "setting");
+            ui.talk(dim(&format!(
+                "{left} more were tried: --out DIR and --json have all with all columns"
+            )));
+        }
         ui.out(format!("\n{}", bold("What the chosen setting costs")));
         for (name, value) in report.cost_lines() {
             ui.out(format!("  {name}: {value}"));

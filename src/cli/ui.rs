@@ -82,20 +82,32 @@ impl Ui {
 
     /// A table with aligned columns and a dim header.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
-        let mut rows = one_line_each(rows);
-        let mut widths = widths_of(header, &rows);
-        if let Some(columns) = columns_of_stdout() {
-            if total(&widths) > columns {
-                shorten_ids(&mut rows);
-                widths = widths_of(header, &rows);
-            }
-            fit(&mut widths, columns);
-        }
-        let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
+        self.table_of_known(header, rows, &|_| true);
+    }
+
+    /// A table in which the ids that `is_known` names may be shortened: a command finds them by their beginnings.
+    pub(crate) fn table_of_known(
+        &self,
+        header: &[&str],
+        rows: &[Vec<String>],
+        is_known: &dyn Fn(&str) -> bool,
+    ) {
+        let mut table = Table {
+            header: header.iter().map(|cell| (*cell).to_owned()).collect(),
+            rows: one_line_each(rows),
+            said: Vec::new(),
+        };
+        let widths = match columns_of_stdout() {
+            Some(columns) => table.fitted(columns, is_known),
+            None => table.widths(),
+        };
         let kept = widths.len();
-        self.out(dim(&layout(&header[..kept], &widths)));
-        for row in &rows {
+        self.out(dim(&layout(&table.header[..kept], &widths)));
+        for row in &table.rows {
             self.out(layout(&row[..kept.min(row.len())], &widths));
+        }
+        if !table.said.is_empty() {
+            self.talk(dim(&format!("in all rows: {}", table.said.join(", "))));
         }
     }
 
@@ -293,19 +305,110 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
 }
 
-fn widths_of(header: &[&str], rows: &[Vec<String>]) -> Vec<usize> {
-    let mut widths: Vec<usize> = header.iter().map(|cell| width(cell)).collect();
-    for row in rows {
-        for (widest, cell) in widths.iter_mut().zip(row) {
-            *widest = (*widest).max(width(cell));
+/// A table before it is printed.
+struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// What all rows have alike, said below the table.
+    said: Vec<String>,
+}
+
+impl Table {
+    fn widths(&self) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.header.iter().map(|cell| width(cell)).collect();
+        for row in &self.rows {
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = (*widest).max(width(cell));
+            }
+        }
+        widths
+    }
+
+    /// Widths of columns that a terminal has room for. What says least goes first: columns without a word, the ends
+    /// of ids, and columns that have one word for all rows.
+    fn fitted(&mut self, columns: usize, is_known: &dyn Fn(&str) -> bool) -> Vec<usize> {
+        let fits = |table: &Table| total(&table.widths()) <= columns;
+        if !fits(self) {
+            self.leave_out_empty();
+        }
+        if !fits(self) {
+            shorten_ids(&mut self.rows, is_known);
+        }
+        while !fits(self) && self.leave_out_alike() {}
+        let mut widths = self.widths();
+        let fixed: Vec<bool> = (0..widths.len()).map(|at| at == 0 || self.is_copied(at)).collect();
+        fit(&mut widths, fixed, columns);
+        widths
+    }
+
+    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
+        self.rows.iter().filter_map(move |row| row.get(column)).map(String::as_str)
+    }
+
+    /// Whether a column has ids or times, which are of no use in part.
+    fn is_copied(&self, column: usize) -> bool {
+        let mut cells = self.cells(column).filter(|cell| says_something(cell)).peekable();
+        let is_copied = |cell: &str| beginning_of_id(cell).is_some() || is_short(cell);
+        cells.peek().is_some() && cells.all(is_copied)
+    }
+
+    fn leave_out_empty(&mut self) {
+        for column in (1..self.header.len()).rev() {
+            if !self.rows.is_empty() && !self.cells(column).any(says_something) {
+                self.remove(column);
+            }
         }
     }
-    widths
+
+    /// Leaves out the last column that has the same word in all rows. False where there is none.
+    fn leave_out_alike(&mut self) -> bool {
+        if self.rows.len() < ALIKE_ROWS {
+            return false;
+        }
+        let alike = (1..self.header.len()).rev().find_map(|column| {
+            let mut cells = self.cells(column);
+            let first = cells.next()?.to_owned();
+            let is_word = width(&first) <= ALIKE_COLUMNS;
+            (is_word && cells.all(|cell| cell == first)).then_some((column, first))
+        });
+        let Some((column, word)) = alike else { return false };
+        self.said.push(format!("{} {word}", self.header[column]));
+        self.remove(column);
+        true
+    }
+
+    fn remove(&mut self, column: usize) {
+        self.header.remove(column);
+        for row in self.rows.iter_mut().filter(|row| row.len() > column) {
+            row.remove(column);
+        }
+    }
+}
+
+/// Rows from which on it is worth a line to say what all of them have alike.
+const ALIKE_ROWS: usize = 3;
+/// A longer text is no word that a line could say.
+const ALIKE_COLUMNS: usize = 44;
+
+fn says_something(cell: &str) -> bool {
+    !matches!(cell.trim(), "" | "-")
+}
+
+/// Whether a cell is the beginning of an id as tables show it, or a time with its minutes.
+fn is_short(cell: &str) -> bool {
+    let digits = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
+    let is_hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_id = |text: &str| text.len() == ID_DIGITS && is_hex(text);
+    let is_time = |text: &str| {
+        let signs = |c: u8| if c.is_ascii_digit() { b'0' } else { c };
+        text.bytes().map(signs).eq(*b"0000-00-00 00:00")
+    };
+    is_id(digits.unwrap_or(cell)) || is_time(cell)
 }
 
 /// Leaves the beginnings of ids that commands take as names: a person reads the other columns. A beginning that
 /// two rows share stays whole.
-fn shorten_ids(rows: &mut [Vec<String>]) {
+fn shorten_ids(rows: &mut [Vec<String>], is_known: &dyn Fn(&str) -> bool) {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     for column in 0..columns {
         let ids: BTreeSet<String> =
@@ -314,46 +417,50 @@ fn shorten_ids(rows: &mut [Vec<String>]) {
             let Some(cell) = row.get_mut(column) else { continue };
             let Some(short) = beginning_of_id(cell) else { continue };
             let begun = ids.range(short.to_owned()..).take_while(|id| id.starts_with(short));
-            if begun.count() == 1 {
+            if begun.count() == 1 && is_known(cell) {
                 *cell = short.to_owned();
             }
         }
     }
 }
 
+/// Digits of an id that name it in a table.
+const ID_DIGITS: usize = 8;
+
 /// The beginning of the id of a request, a summary or a task that is enough to name it.
 pub(super) fn beginning_of_id(cell: &str) -> Option<&str> {
-    const DIGITS: usize = 8;
     let plain = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
     let digits = plain.unwrap_or(cell);
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     let is_id = match plain {
-        Some(digits) => digits.len() >= 2 * DIGITS && is_hex(digits),
+        Some(digits) => digits.len() >= 2 * ID_DIGITS && is_hex(digits),
         None => {
             digits.len() == 36
                 && digits.split('-').map(str::len).eq([8, 4, 4, 4, 12])
                 && digits.split('-').all(is_hex)
         }
     };
-    let kept = cell.len() - digits.len() + DIGITS;
+    let kept = cell.len() - digits.len() + ID_DIGITS;
     is_id.then(|| &cell[..kept])
 }
 
-/// Narrows columns until a row fits: the widest first, and never the first, which people copy. The last
-/// columns go when the others would be too narrow to read.
-fn fit(widths: &mut Vec<usize>, columns: usize) {
+/// Narrows columns until a row fits: the widest first, and never a fixed one, which people copy. The last
+/// of the others go when they would be too narrow to read.
+fn fit(widths: &mut Vec<usize>, mut fixed: Vec<bool>, columns: usize) {
     const NARROWEST: usize = 10;
-    let least = |widths: &[usize]| -> usize {
-        let rest = widths.iter().skip(1).map(|width| (*width).min(NARROWEST) + 2);
-        widths.first().copied().unwrap_or(0) + rest.sum::<usize>()
+    let least = |widths: &[usize], fixed: &[bool]| -> usize {
+        let each = widths.iter().zip(fixed);
+        let each = each.map(|(width, fixed)| if *fixed { *width } else { (*width).min(NARROWEST) });
+        total(&each.collect::<Vec<usize>>())
     };
-    while widths.len() > 2 && least(widths) > columns {
+    while widths.len() > 2 && least(widths, &fixed) > columns {
         widths.pop();
+        fixed.pop();
     }
     while total(widths) > columns {
-        let Some(widest) = widths.iter_mut().skip(1).max().filter(|one| **one > NARROWEST) else {
-            return;
-        };
+        let narrowed = widths.iter_mut().zip(&fixed).filter(|(_, fixed)| !**fixed);
+        let widest = narrowed.map(|(width, _)| width).max();
+        let Some(widest) = widest.filter(|one| **one > NARROWEST) else { return };
         *widest -= 1;
     }
 }
@@ -497,7 +604,7 @@ mod tests {
             "q1",
         ]
         .map(row);
-        shorten_ids(&mut rows);
+        shorten_ids(&mut rows, &|_| true);
         let shown: Vec<&str> = rows.iter().map(|row| row[1].as_str()).collect();
         let whole = ["task_3f62f2b2ca32d2af", "task_3f62f2b2ca32d2b0"];
         assert_eq!(shown[..2], ["67b4df7a", "sum_68ebf727"]);
@@ -508,15 +615,47 @@ mod tests {
 
     #[test]
     fn a_table_fits_the_terminal_and_keeps_its_first_column() {
+        let first = |columns: usize| (0..columns).map(|column| column == 0).collect::<Vec<bool>>();
         let mut widths = vec![36, 9, 33, 24];
-        fit(&mut widths, 80);
+        fit(&mut widths, first(4), 80);
         assert_eq!(widths[0], 36);
         assert!(widths.iter().sum::<usize>() + 6 <= 80, "{widths:?}");
         let mut widths = vec![36, 9, 33, 24, 24, 24];
-        fit(&mut widths, 80);
+        fit(&mut widths, first(6), 80);
         assert_eq!(widths.len(), 4, "the last columns go");
         let row = ["id".to_owned(), "a long value here".to_owned()];
         assert_eq!(layout(&row, &[2, 8]), "id  a long…");
+    }
+
+    /// A person reads what differs; an id or a time that is cut is of no use.
+    #[test]
+    fn a_narrow_table_leaves_out_what_says_nothing_and_cuts_no_id() {
+        let table = |rows: &[[&str; 5]]| Table {
+            header: ["DUE", "TASK", "SOURCE", "ID", "STATE"].map(str::to_owned).to_vec(),
+            rows: rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect(),
+            said: Vec::new(),
+        };
+        let long = "Send the signed copy of the lease to the office before noon";
+        let row = |id| ["2026-02-11 09:30", long, "-", id, "open"];
+        let ids = ["task_394c11ea6a747aaa", "task_394c11ea6a747bbb", "task_5f62f2b2ca32d2af"];
+        for (columns, whole) in [(80, vec!["DUE", "TASK", "ID"]), (50, vec!["DUE", "TASK"])] {
+            let mut table = table(&ids.map(row));
+            let widths = table.fitted(columns, &|_| true);
+            assert!(total(&widths) <= columns, "{widths:?}");
+            let shown: Vec<&str> =
+                table.header[..widths.len()].iter().map(String::as_str).collect();
+            assert_eq!((shown, &table.said[..]), (whole, &["STATE open".to_owned()][..]));
+        }
+        let mut table = table(&ids.map(row));
+        let widths = table.fitted(80, &|id| id != ids[2]);
+        assert_eq!(
+            widths[2],
+            ids[2].len(),
+            "an id that no command finds by its beginning stays whole"
+        );
+        let short = ["394c11ea", "task_394c11ea", "2026-02-11 09:30"];
+        assert!(short.iter().all(|cell| is_short(cell)));
+        assert!(!["394c11e", "2026-02-11", "words"].iter().any(|cell| is_short(cell)));
     }
 
     #[test]

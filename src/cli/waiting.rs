@@ -19,6 +19,7 @@ use super::settings::is_shared;
 use super::{Context, ui};
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
+use crate::control::waits::WaitsFor;
 
 /// Time between two looks at the process that holds the home.
 const LOOK: Duration = Duration::from_secs(1);
@@ -81,8 +82,10 @@ fn waits_of(socket: &std::path::Path, left: &BTreeSet<&str>) -> BTreeMap<String,
         let Ok(Answer::Ok(shown)) = client.ask(&question) else { return None };
         let waits = &shown["latest"]["waits"];
         // Its turn comes soon: that is no reason a person can do something about.
-        let why = waits["message"].as_str().filter(|_| waits["for"] != "turn")?;
-        Some(((*id).to_owned(), plain_line(why)))
+        let why =
+            waits["message"].as_str().filter(|_| WaitsFor::of(waits) != Some(WaitsFor::Turn))?;
+        let source = shown["latest"]["source"].as_str().map(|name| format!("{name}: "));
+        Some(((*id).to_owned(), plain_line(&(source.unwrap_or_default() + why))))
     });
     waits.collect()
 }

@@ -21,6 +21,7 @@ use super::source_files::name_for_home;
 use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
+use crate::import::Report;
 use crate::import::collect::{Skipped, collect, files_below, in_short};
 use crate::projections::runs::described;
 
@@ -235,15 +236,21 @@ impl<'a> Watcher<'a> {
                 let (files, asked) = (taken.report.files, taken.requests.len());
                 tracing::info!(files, asked, "took in files of a watched folder");
                 self.tell_skipped(&taken.skipped);
+                tell_beside(&taken.report);
                 for path in &taken.unread {
                     ready.remove(&path.display().to_string());
                 }
                 let root = &self.home.root;
                 let disk = &*self.context.machine.disk;
-                let (failed, done): (Marks, Marks) = ready.into_iter().partition(|(path, _)| {
-                    let name = name_for_home(disk, root, Path::new(path));
-                    taken.skipped.iter().any(|one| one.is_named() && one.name == name)
-                });
+                let named = taken.skipped.iter().filter(|one| one.is_named());
+                let named: BTreeSet<&str> = named.map(|one| one.name.as_str()).collect();
+                let is_named = |path: &String| {
+                    // A name is looked up on the disk, and most often there is nothing to look for.
+                    !named.is_empty()
+                        && named.contains(name_for_home(disk, root, Path::new(path)).as_str())
+                };
+                let (failed, done): (Marks, Marks) =
+                    ready.into_iter().partition(|(path, _)| is_named(path));
                 self.failed.entry(section.to_owned()).or_default().extend(failed);
                 self.taken.entry(section.to_owned()).or_default().extend(done);
                 self.remember();
@@ -287,6 +294,15 @@ impl<'a> Watcher<'a> {
             tracing::warn!(%error, "cannot store which files were taken from watched folders");
         }
     }
+}
+
+/// Says what an import kept as it was, and what stands beside the texts that it read.
+fn tell_beside(report: &Report) {
+    for one in report.not_read.iter().take(NAMED_MAX) {
+        tracing::warn!("not read: {}, in {} of a watched folder", one.what, one.file);
+    }
+    let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+    told.into_iter().flatten().for_each(|told| tracing::warn!("{told}"));
 }
 
 /// What makes a section take files anew: another folder, other files of it, or another flow.

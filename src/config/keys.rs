@@ -79,7 +79,7 @@ pub(crate) const KEYS: &[Key] = &[
         "workers.grace_on_shutdown",
         "\"30 s\"",
         Kind::Duration,
-        "how long a stopping service waits for calls under way",
+        "how long a stopping service waits for calls under way; at most 2 s for work that calls no model",
     ),
     key(
         "workers.attempt_timeout",

@@ -111,11 +111,11 @@ pub(crate) fn answer_about(
         // A command that holds the home publishes when it ends.
         Question::Publish => Reply::Now(done("asked")),
         Question::Status => Reply::Now(Answer::Ok(status(&view, around)?)),
-        Question::Requests { state, flow, since_ms, before, limit } => {
+        Question::Requests { state, flow, since_ms, before, limit, names } => {
             match Filter::new(state.as_deref(), flow, since_ms) {
                 Ok(filter) => {
                     let before = Seq(before.unwrap_or(u64::MAX));
-                    requests(&view, around, filter, before, page_rows(limit))?
+                    requests(&view, around, filter, before, (page_rows(limit), names))?
                 }
                 Err(why) => refused(why),
             }

@@ -9,5 +9,6 @@ pub mod reply;
 mod requests;
 mod show;
 pub mod socket;
+mod source_names;
 pub(crate) mod status;
 pub(crate) mod waits;

@@ -29,6 +29,9 @@ pub enum Question {
         before: Option<u64>,
         #[serde(default)]
         limit: Option<usize>,
+        /// Also with the names that people know their sources by.
+        #[serde(default)]
+        names: bool,
     },
     /// Everything about one request or summary, by its id.
     Show {

@@ -22,10 +22,14 @@ use crate::state::event::TakenRequest;
 use crate::state::{Open, Row, State, Status};
 
 use super::reply::{AnswerError, QuestionContext, Reply, later};
+use super::source_names::SourceNames;
 use super::waits::{Waits, own_wait, waits_of};
 
 /// Rows looked at for one page when few of them pass the filter.
 const SCANNED_PER_PAGE: usize = 20_000;
+
+/// On a page of so many, requests with a summary have the name of their source too.
+const NAMED_ALL: usize = 100;
 
 /// The requests that a list wants.
 pub(super) struct Filter {
@@ -85,7 +89,7 @@ pub(super) fn requests(
     around: &QuestionContext<'_>,
     filter: Filter,
     before: Seq,
-    limit: usize,
+    (limit, has_names): (usize, bool),
 ) -> Result<Reply, EngineError> {
     let (now, state, past) = (around.now, view.state(), view.past());
     // The flow of a request is known once its line is read, so more rows than a page may be needed.
@@ -105,8 +109,9 @@ pub(super) fn requests(
     for (seq, open) in open.take(if is_over { 0 } else { needed }) {
         let word = open_word(state, open, now);
         let eligible_at = Some(open.eligible_at).filter(|at| *at > now);
-        // Only a page of them is told, so no more of the requests before them are looked up.
-        let waits = match count < limit {
+        // Only a page of them is told, so no more of the requests before them are looked up. Which ones the page
+        // of a flow has is not known yet.
+        let waits = match count < limit || filter.flow.is_some() {
             true => waits_of(state, past, (seq, open), &around.waiting_calls, now)?,
             false => own_wait(state, (seq, open), &around.waiting_calls, now),
         };
@@ -124,6 +129,7 @@ pub(super) fn requests(
         note_given(count, oldest);
     }
     let log = view.log().clone();
+    let names = has_names.then(|| SourceNames::of(around));
     Ok(later(move || {
         let (mut scanned, mut passed) = (0, 0);
         let mut failure = None;
@@ -147,12 +153,12 @@ pub(super) fn requests(
             return Err(error.into());
         }
         let lowest = lowest.max(enough.then_some(reached));
-        page(&log, recent, &filter, limit, lowest)
+        page((&log, names.as_ref()), recent, &filter, limit, lowest)
     }))
 }
 
 fn page(
-    log: &Reader,
+    (log, names): (&Reader, Option<&SourceNames>),
     recent: BTreeMap<Seq, Listed>,
     filter: &Filter,
     limit: usize,
@@ -176,6 +182,9 @@ fn page(
         // A duplicate ends with the event that takes it in.
         let summary = ack::summary_of(last.as_ref().unwrap_or(&event));
         let mut row = listing(seq, &listed, taken, summary);
+        if let Some(names) = names.filter(|_| limit <= NAMED_ALL || row["summary"].is_null()) {
+            row["source"] = names.name(&taken.line).into();
+        }
         row["waits"] = listed.waits.as_ref().map(|waits| waits.told(log)).transpose()?.into();
         rows.push(row);
         if rows.len() == limit {

@@ -23,6 +23,7 @@ use crate::telemetry::trace_id;
 use super::quarantine;
 use super::reply::{AnswerError, QuestionContext, Reply, later, not_found};
 use super::requests::open_word;
+use super::source_names::SourceNames;
 use super::waits::waits_of;
 
 /// Events of one request that are listed.
@@ -76,11 +77,11 @@ pub(super) fn show(
     if past.taken(latest).is_err() {
         return Ok(not_found(format!("no request or summary {id}")));
     }
-    let log = view.log().clone();
+    let (log, names) = (view.log().clone(), SourceNames::of(around));
     Ok(later(move || {
         let mut acceptances = Vec::new();
         for (seq, word, row, waits, made) in chain {
-            let mut history = history(&log, seq, word, &row)?;
+            let mut history = history((&log, &names), seq, word, &row)?;
             let made = log.event(made)?;
             history["missing_days"] = missing_days(made.as_ref());
             history["ignored_params"] = ignored_params(made.as_ref()).into();
@@ -179,10 +180,15 @@ fn ignored_params(made: Option<&Event>) -> Option<&str> {
 }
 
 /// One acceptance of a request: its line, its events and its acks.
-fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, AnswerError> {
+fn history(
+    (log, names): (&Reader, &SourceNames),
+    seq: Seq,
+    word: &str,
+    row: &Row,
+) -> Result<Value, AnswerError> {
     let mut events = Vec::new();
     let mut acks = Vec::new();
-    let (mut request, mut trace, mut forgotten) = (Value::Null, None, None);
+    let (mut request, mut source, mut trace, mut forgotten) = (Value::Null, None, None, None);
     let last = Seq(row.last.0.min(seq.0 + HISTORY_SCAN_MAX));
     log.try_scan::<AnswerError>(seq, Some(last), |entry| {
         let event = entry.event()?;
@@ -193,6 +199,7 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
             && let Some(taken) = event.taken()
         {
             request = taken_json(taken);
+            source = names.name(&taken.line);
             trace = Some(trace_id(seq, taken));
         }
         if matches!(event, Event::SummaryProduced { .. }) && log.kept_body(entry.seq)?.is_none() {
@@ -207,7 +214,7 @@ fn history(log: &Reader, seq: Seq, word: &str, row: &Row) -> Result<Value, Answe
         Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     })?;
     Ok(json!({
-        "seq": seq.0, "state": word, "reason_code": row.reason, "cause": row.cause, "attempts": row.attempts,
+        "seq": seq.0, "state": word, "source": source, "reason_code": row.reason, "cause": row.cause, "attempts": row.attempts,
         "taken_at": row.taken_at.to_string(), "trace_id": trace,
         "forgotten_on": forgotten, "request": request, "acks": acks, "events": events,
     }))

@@ -136,6 +136,21 @@ pub(super) fn own_wait(
     }
 }
 
+impl WaitsFor {
+    /// Whether a request is merely early: nothing went wrong.
+    pub(crate) fn is_merely_early(self) -> bool {
+        matches!(
+            self,
+            WaitsFor::NotBefore | WaitsFor::Paused | WaitsFor::NoService | WaitsFor::Provider
+        )
+    }
+
+    /// The kind of wait that an answer tells.
+    pub(crate) fn of(wait: &Value) -> Option<WaitsFor> {
+        WaitsFor::parse(wait["for"].as_str()?)
+    }
+}
+
 impl Waits {
     /// The kind of wait and its next time, for sums over many requests.
     pub(super) fn kind(&self) -> (WaitsFor, Option<Timestamp>) {

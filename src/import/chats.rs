@@ -29,7 +29,7 @@ pub(crate) struct Conversation {
     pub system: &'static str,
     /// Messages with words, oldest first.
     pub turns: Vec<Turn>,
-    /// Messages without words: pictures, empty system messages.
+    /// Messages of people without words, such as pictures. Those of programs mean nothing.
     pub empty: u64,
     /// How dates that allow two readings were read.
     pub dates_read: Option<&'static str>,
@@ -167,7 +167,6 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         }
         let text = chatgpt_text(message);
         if text.is_empty() {
-            found.empty += 1;
             continue;
         }
         // A message without a time was sent with the one before it.
@@ -302,7 +301,6 @@ fn claude(value: &Value) -> Result<Conversation, String> {
     for (index, message) in messages.iter().enumerate() {
         let text = claude_text(message);
         if text.is_empty() {
-            found.empty += 1;
             continue;
         }
         last = time(&message["created_at"], Tz::UTC).or(last);
@@ -455,10 +453,7 @@ mod tests {
             ]
         );
         assert_eq!(read.turns[3].at, read.turns[2].at, "a missing time is that of the one before");
-        assert_eq!(
-            (read.id.as_str(), read.title.as_deref(), read.empty),
-            ("c1", Some("Prices"), 1)
-        );
+        assert_eq!((read.id.as_str(), read.title.as_deref()), ("c1", Some("Prices")));
         assert_eq!(read.turns[0].at.0, 1_770_800_100_000);
     }
 

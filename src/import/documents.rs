@@ -22,7 +22,7 @@ use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
-use crate::markup::document::TEXT_EXTENSIONS;
+use crate::markup::document::{PROJECT, TEXT_EXTENSIONS};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -200,7 +200,7 @@ fn add_chunks(
     let title = file.title.as_deref().unwrap_or(name);
     // The text of a page has its headings marked as Markdown marks them.
     let passages = match kind {
-        "txt" | "csv" | "json" | "pdf" => by_paragraphs(text, 0, &[]),
+        "txt" | "csv" | "json" | "pdf" | PROJECT => by_paragraphs(text, 0, &[]),
         _ => by_headings(text),
     };
     let mut chars_before = (0, chars);

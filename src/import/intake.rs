@@ -27,7 +27,7 @@ use crate::contract::publish::{said, together};
 use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, zoned};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::time::{Day, Timestamp};
-use crate::contract::versions::{day_name, file_of_item, is_day_name, item_name, shown_name};
+use crate::contract::versions::{day_name, file_of_item, item_name, shown_name};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::{Document, FEED_ITEM, is_known_by_title};
 use crate::upstream::dated;
@@ -70,7 +70,7 @@ pub(crate) struct Intake<'a> {
     sessions: Appender<'a>,
     chunks: Appender<'a>,
     order: i64,
-    /// The lists whose items have days, each with the names of its documents.
+    /// The lists that became several documents, one for each day or each project, with the names of these.
     lists: BTreeMap<String, BTreeSet<String>>,
     /// Everything that was found, in order; events with the keys under which their ids are found at the end.
     subjects: Vec<(Subject, Option<RecordKey>)>,
@@ -154,7 +154,11 @@ impl<'a> Intake<'a> {
             FileKind::ChatText | FileKind::ChatJson => {
                 let bytes = self.target.disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                match talks::exported(self.target.disk, file, &bytes, self.target.clock()) {
+                let found = talks::exported(self.target.disk, file, &bytes, self.target.clock());
+                let silent =
+                    LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
+                silent.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
+                match found {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
                     found => found.into_iter().try_for_each(|one| match one {
@@ -238,13 +242,16 @@ impl<'a> Intake<'a> {
                 return Ok(());
             }
         };
-        if held == FileContent::Projects {
+        let beside = read::beside_text(file.kind, &bytes);
+        beside.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
+        let stands = self.standing(&file.name, None, report)?.is_some();
+        if held == FileContent::Projects && !stands {
             return self.projects(&file.name, parts, report);
         }
         let is_list = held == FileContent::Records;
         let has_days = is_list && parts.iter().any(|part| self.day_of(part).is_some());
         // A list that is there as one document stays one.
-        if !has_days || self.standing(&file.name, None, report)?.is_some() {
+        if !has_days || stands {
             return self.parts_of_document(&file.name, &sha256(&bytes).hex(), &parts, report);
         }
         self.days_of_list(&file.name, parts, report)
@@ -262,14 +269,18 @@ impl<'a> Intake<'a> {
             let name = part.members["project"].as_str().unwrap_or_default().to_owned();
             projects.entry(name).or_default().push(part);
         }
+        let mut names = BTreeSet::new();
         for (project, parts) in projects {
             let said: Vec<Value> = parts.iter().map(said_by_part).collect();
             let checksum = sha256(json!(said).to_string()).hex();
-            self.parts_of_document(&item_name(file, &project), &checksum, &parts, report)?;
+            let name = item_name(file, &project);
+            self.parts_of_document(&name, &checksum, &parts, report)?;
+            names.insert(name);
             if let Some((subject, _)) = self.subjects.last_mut() {
                 subject.name = project;
             }
         }
+        self.lists.insert(file.to_owned(), names);
         Ok(())
     }
 
@@ -297,14 +308,15 @@ impl<'a> Intake<'a> {
         Ok(())
     }
 
-    /// The days of the lists of this intake that are in their files no more.
-    pub(crate) fn days_gone(&mut self, report: &mut Report) -> Result<Vec<String>, ImportError> {
+    /// The days and projects of the lists of this intake that are in their files no more.
+    pub(crate) fn parts_gone(&mut self, report: &mut Report) -> Result<Vec<String>, ImportError> {
         let mut gone = Vec::new();
         for (file, names) in &self.lists {
             let known = self.chunks.files(&partition_of(file), report)?;
-            let days = known.into_iter().map(|(name, _)| name);
-            gone.extend(days.filter(|name| {
-                is_day_name(name) && file_of_item(name) == file && !names.contains(name)
+            let parts = known.into_iter().map(|(name, _)| name);
+            gone.extend(parts.filter(|name| {
+                let is_part = name != file && file_of_item(name) == file;
+                is_part && !names.contains(name)
             }));
         }
         Ok(gone)

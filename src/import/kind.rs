@@ -141,13 +141,23 @@ impl FileKind {
                     let is_cut = head.len() >= HEAD_BYTES;
                     let says = has_words(&text)
                         || is_cut && text_of(&whole()?).is_some_and(|text| has_words(&text));
-                    if says { Ok(kind) } else { Err(Refusal::new(DATA_ONLY)) }
+                    // Its reader says what is wrong with a file that is cut off.
+                    let is_damaged = !says
+                        && kind == FileKind::Json
+                        && !text_of(&whole()?).is_some_and(|text| is_json(&text));
+                    if says || is_damaged { Ok(kind) } else { Err(Refusal::new(DATA_ONLY)) }
                 }
                 kind => kind,
             },
             None => Err(Refusal::new(BINARY)),
         })
     }
+}
+
+/// Whether a text is JSON, or lines of JSON.
+fn is_json(text: &str) -> bool {
+    let values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    values.into_iter().all(|value| value.is_ok())
 }
 
 /// Kinds of files that are summarized alike.
@@ -180,9 +190,10 @@ const NO_READER: &str = "no reader";
 const DAMAGED: &str = "damaged archive";
 const BINARY: &str = "binary";
 /// Ends of names whose bearers a person takes for texts.
-const TEXT_ENDS: [&str; 14] = [
-    "txt", "text", "md", "markdown", "mdx", "html", "htm", "tex", "rst", "csv", "json", "jsonl",
-    "xml", "eml",
+const TEXT_ENDS: [&str; 26] = [
+    "txt", "text", "md", "markdown", "mdx", "html", "htm", "xhtml", "tex", "rst", "org", "csv",
+    "tsv", "json", "jsonl", "ndjson", "xml", "eml", "mbox", "pdf", "docx", "epub", "ics", "vcf",
+    "srt", "vtt",
 ];
 /// Numbers, times and ids.
 const DATA_ONLY: &str = "nothing to summarize, only data without words";
@@ -566,6 +577,8 @@ mod tests {
         assert_eq!(kind("a.log", "10:00 started"), Ok(FileKind::Text));
         assert_eq!(kind("a.csv", "a,b\n1,words\n"), Ok(FileKind::Csv));
         assert_eq!(kind("a.csv", "a,b\n1,2\n"), Err(DATA_ONLY.to_owned()));
+        assert_eq!(kind("a.json", "[1, 2]"), Err(DATA_ONLY.to_owned()));
+        assert_eq!(kind("a.json", "[1, 2"), Ok(FileKind::Json), "its reader names the error");
         assert_eq!(kind("a.md", "From: the garden\n\ntext"), Ok(FileKind::Markdown));
         let trip = "From: Lisbon\nTo: Porto\nDate: 5 March 2026\nTime: 10:30\n\nPlatform 3.";
         assert_eq!(kind("a.txt", trip), Ok(FileKind::Text));

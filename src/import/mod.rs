@@ -117,7 +117,7 @@ pub(crate) enum LeftOut {
     /// A mail without any text that can be read. That is not an error.
     #[error("{0}")]
     NoText(String),
-    /// Something attached to a mail that has no reader. The mail itself is read.
+    /// Something beside a text that was read: what is attached to a mail and has no reader, messages without words.
     #[error("{0}")]
     Attachment(String),
     /// A record that no day has. It cannot be an event.
@@ -126,6 +126,16 @@ pub(crate) enum LeftOut {
 }
 
 impl LeftOut {
+    /// What is said of messages of a file in which nobody wrote a word.
+    fn without_words(messages: u64) -> Option<LeftOut> {
+        let messages = match messages {
+            0 => return None,
+            1 => "1 message".to_owned(),
+            many => format!("{many} messages"),
+        };
+        Some(LeftOut::Attachment(format!("{messages} without words, such as pictures")))
+    }
+
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self, LeftOut::Unread(_) | LeftOut::Undated(_))
     }
@@ -179,6 +189,15 @@ pub struct Report {
     /// The first of them, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id_repeated: Option<String>,
+    /// Mails that are not the first with their Message-ID and have another text. The first is kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) other_texts: u64,
+    /// The first of them.
+    #[serde(skip)]
+    pub(crate) other_text: Option<String>,
+    /// Files that are known under another project, where they stay.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) other_projects: BTreeSet<String>,
     /// The days of the ids that are on the bus.
     #[serde(skip)]
     other_days: OtherDays,
@@ -229,8 +248,39 @@ impl Report {
             many => format!("{many} records"),
         };
         Some(format!(
-            "{records} with an id that another day, file, feed or conversation has; each gets an id of its own: {first}"
+            "{records} with an id that another record has; each gets an id of its own: {first}"
         ))
+    }
+
+    /// In words, which mails were left out because the first with their Message-ID is kept.
+    pub(crate) fn kept_texts(&self) -> Option<String> {
+        let first = self.other_text.as_ref()?;
+        let mails = match self.other_texts {
+            1 => "1 mail has".to_owned(),
+            many => format!("{many} mails have"),
+        };
+        Some(format!(
+            "{mails} another text under a known Message-ID; the first text is kept: {first}"
+        ))
+    }
+
+    /// In words, which files stay under the project that they were added under.
+    pub(crate) fn kept_projects(&self) -> Option<String> {
+        let first = self.other_projects.first()?;
+        let files = match self.other_projects.len() {
+            1 => "1 file stays".to_owned(),
+            many => format!("{many} files stay"),
+        };
+        Some(format!(
+            "{files} under the project of before: {first}; a rule for projects may file them anew (see docs/digests.md)"
+        ))
+    }
+
+    /// A mail has another text than the one that is there with its Message-ID.
+    fn keeps_first(&mut self, record: &NewRecord) {
+        let file = record.value["source"]["source_uri"].as_str().unwrap_or_default();
+        self.other_texts += 1;
+        self.other_text.get_or_insert_with(|| format!("{file}: {}", record.name()));
     }
 
     /// The id that a record has of its own is that of another text too.

@@ -178,9 +178,21 @@ fn runs(node: Node<'_, '_>, text: &mut String) {
             "br" | "cr" => text.push('\n'),
             "noBreakHyphen" => text.push('-'),
             "pPr" | "rPr" | "del" | "moveFrom" | "instrText" | "Fallback" => {}
+            "r" if is_hidden(child) => {}
             _ => runs(child, text),
         }
     }
+}
+
+/// Whether the words of a run are hidden: Word shows and prints none of them.
+fn is_hidden(run: Node<'_, '_>) -> bool {
+    let properties = run.children().filter(|child| is(child, "rPr"));
+    let mut marks = properties.flat_map(|one| one.children()).filter(|one| is(one, "vanish"));
+    let is_off = |mark: Node<'_, '_>| {
+        let value = mark.attributes().find(|one| one.name() == "val");
+        value.is_some_and(|one| matches!(one.value(), "0" | "false" | "off"))
+    };
+    marks.any(|mark| !is_off(mark))
 }
 
 fn table(node: Node<'_, '_>, out: &mut String) {
@@ -291,6 +303,8 @@ mod tests {
             <w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:r><w:t>Offer</w:t></w:r></w:p>
             <w:p><w:r><w:t xml:space="preserve">The roof costs </w:t></w:r><w:r><w:t>900 EUR.</w:t></w:r>
               <w:del><w:r><w:delText>Old.</w:delText></w:r></w:del></w:p>
+            <w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>Hidden.</w:t></w:r></w:p>
+            <w:p><w:r><w:rPr><w:vanish w:val="0"/></w:rPr><w:t>Shown.</w:t></w:r></w:p>
             <w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>Tiles</w:t><w:tab/><w:t>200</w:t></w:r></w:p>
             <w:tbl><w:tr><w:tc><w:p><w:r><w:t>Day</w:t></w:r></w:p></w:tc>
               <w:tc><w:p><w:r><w:t>Price</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
@@ -307,7 +321,7 @@ mod tests {
         let read = docx(&bytes).unwrap();
         assert_eq!(
             read.text,
-            "# Offer\n\nThe roof costs 900 EUR.\n\n- Tiles 200\n\nDay | Price\n\nWithout tax."
+            "# Offer\n\nThe roof costs 900 EUR.\n\nShown.\n\n- Tiles 200\n\nDay | Price\n\nWithout tax."
         );
         assert_eq!(
             (read.title.as_deref(), &read.members["author"]),

@@ -198,10 +198,16 @@ impl<'a> Appender<'a> {
         // Stable: what has the same time stays in the order of its file.
         records.sort_by_key(|record| record.order);
         let id = id_member(self.family);
+        let beside = match self.family {
+            Family::Events => beside_in_file(&records),
+            _ => HashSet::new(),
+        };
         let growing = self.growing(partition, report)?;
         let mut lines = String::new();
         for record in records {
-            let Some(record) = growing.new_record(record, id, report) else {
+            let file = file_of_record(&record.value).to_owned();
+            let is_beside = !beside.is_empty() && beside.contains(&(record.id.clone(), file));
+            let Some(record) = growing.new_record(record, (id, is_beside), report) else {
                 report.known += 1;
                 continue;
             };
@@ -449,7 +455,7 @@ impl Growing {
             let (content, place) = (*numbers)?;
             // No mark makes it another record.
             let marks = Marks { private: true, local_only: true };
-            Some((IdKey::of(id), Known { marks, content, place }))
+            Some((IdKey::of(id), Known { marks, content, place, text: 0, project: 0 }))
         });
         growing.known = known.collect();
         let covered = manifest["integrity"]["bytes"].as_u64().ok_or_else(damaged)?;
@@ -481,11 +487,12 @@ impl Growing {
     }
 
     /// A record that is not there yet. What is there is never changed: an event that got a mark, and one that
-    /// says something else under the same id, get another id, which the report names.
+    /// says something else under the same id, get another id, which the report names. The event of before is the older
+    /// version, unless its file has both.
     fn new_record(
         &mut self,
         mut record: NewRecord,
-        id: &str,
+        (id, is_beside): (&str, bool),
         report: &mut Report,
     ) -> Option<NewRecord> {
         let known = Known::of(&record.value);
@@ -497,10 +504,12 @@ impl Growing {
                 first != key.id || key.place == Place::Anywhere && content != key.id;
             let own = self.marked_id(&content, known.marks);
             // A mail never replaces another one: anybody can send one with the id of another.
-            let first = if key.place == Place::Anywhere { content } else { first };
-            // A version of one of another day names that one.
-            if own != first && record.value["source"]["version_of"].is_null() {
-                record.value["source"]["version_of"] = first.into();
+            // A version of one of another day names that one. Two texts that a file has beside each other are none.
+            let is_of_its_file = is_beside && content != first && own == content;
+            let first = if key.place == Place::Anywhere { &content } else { &first };
+            let is_version = own != *first && !is_of_its_file;
+            if is_version && record.value["source"]["version_of"].is_null() {
+                record.value["source"]["version_of"] = first.as_str().into();
             }
             if own != record.id {
                 record.value[id] = own.as_str().into();
@@ -508,14 +517,31 @@ impl Growing {
                 record.id = own;
             }
             let is_new = !self.known.contains_key(&IdKey::of(&record.id));
-            if is_of_another && is_new && record.value["source"][SAME_ID_AS_LINE].is_null() {
+            if !is_new || !record.value["source"][SAME_ID_AS_LINE].is_null() {
+                // It is there already, or its file said so.
+            } else if is_of_another {
                 report.repeats(&record, "another text of its day");
+            } else if is_of_its_file {
+                report.repeats(&record, "another text of its file");
             }
         }
         let is_gone = self.gone.contains_key(&record.id);
         let content = content_read(&record.value);
         let was_read = content.is_some_and(|content| self.read_before.contains(&content));
-        let is_new = !is_gone && !was_read && !self.known.contains_key(&IdKey::of(&record.id));
+        let there = self.known.get(&IdKey::of(&record.id));
+        let is_new = !is_gone && !was_read && there.is_none();
+        if let Some(there) = there.filter(|_| !is_gone) {
+            if Place::of(&record.value) == Place::Anywhere && there.text != known.text {
+                report.keeps_first(&record);
+            }
+            if !project_of(&record.value).is_null() && there.project != known.project {
+                let file = file_of_item(file_of_record(&record.value));
+                // A session names its messages, whose files are told.
+                if !file.is_empty() {
+                    report.other_projects.insert(file.to_owned());
+                }
+            }
+        }
         if is_new {
             self.known.insert(IdKey::of(&record.id), known);
             self.take_file(&record.value);
@@ -1103,6 +1129,10 @@ struct Known {
     marks: Marks,
     content: u64,
     place: Place,
+    /// A number for its whole text; of a record that a person took back nothing is known.
+    text: u64,
+    /// A number for its project.
+    project: u64,
 }
 
 impl Known {
@@ -1111,8 +1141,44 @@ impl Known {
             marks: Marks::of(record),
             content: content_of_event(record),
             place: Place::of(record),
+            text: number_of([&record["content"]]),
+            project: number_of([project_of(record)]),
         }
     }
+}
+
+/// The project that a record is filed under.
+fn project_of(record: &Value) -> &Value {
+    match &record["project"] {
+        Value::Null => &record["metadata"]["project"],
+        project => project,
+    }
+}
+
+/// The ids of events of one file that have another event of it beside them, with another content: none of them is a
+/// version of another. With each stands its file.
+fn beside_in_file(records: &[NewRecord]) -> HashSet<(String, String)> {
+    let mut times: HashMap<&str, usize> = HashMap::new();
+    for record in records {
+        *times.entry(&record.id).or_default() += 1;
+    }
+    let mut contents: BTreeMap<(String, String), BTreeSet<(Place, u64)>> = BTreeMap::new();
+    for record in records.iter().filter(|record| times[record.id.as_str()] > 1) {
+        let key = record.key();
+        let places = contents.entry((key.id, file_of_record(&record.value).to_owned()));
+        places.or_default().insert((key.place, key.content));
+    }
+    let several = |all: &BTreeSet<(Place, u64)>| {
+        let places: BTreeSet<&Place> = all.iter().map(|(place, _)| place).collect();
+        all.len() > places.len()
+    };
+    contents.into_iter().filter(|(_, all)| several(all)).map(|(key, _)| key).collect()
+}
+
+/// The file that a record was taken from.
+fn file_of_record(record: &Value) -> &str {
+    let places = ["/source/source_uri", "/provenance/source_uri"];
+    places.iter().find_map(|place| record.pointer(place)?.as_str()).unwrap_or_default()
 }
 
 fn copy(from: &Arc<dyn DiskFile>, to: &Arc<dyn DiskFile>, bytes: u64) -> io::Result<()> {
@@ -1314,6 +1380,57 @@ mod tests {
             records(dir.path()).iter().map(|one| one["source"]["version_of"].clone()).collect();
         // The text of another file is no version of it, although it has the same id.
         assert_eq!(versions, [json!(null), json!("evt_a"), json!(null)]);
+    }
+
+    /// A feed may have two items with one id. A reader who sees only the second loses the first.
+    #[test]
+    fn two_texts_under_one_id_in_one_file_are_two_records_and_no_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: dir.path(), zone: chrono_tz::UTC, now: Timestamp(0) };
+        let import = |file: &str, texts: &[&str]| {
+            let record = |text: &&str| {
+                let value = json!({"event_id": "evt_a", "content": text, "title": "Status", "feed": "F",
+                    "source": {"source_uri": file, "source_record_id": "g1"}});
+                NewRecord { order: 0, id: "evt_a".to_owned(), value }
+            };
+            let mut report = Report::default();
+            let mut appender = Appender::events(target);
+            let records = texts.iter().map(record).collect();
+            appender.take("2026-03-01", records, &mut report).unwrap();
+            appender.finish(&mut report).unwrap();
+            (report.added, report.known, report.ids_repeated)
+        };
+        let (down, slow, up) = ("Login is down.", "Mail is slow.", "Login works.");
+        assert_eq!(import("a.xml", &[down, slow]), (2, 0, 1));
+        assert_eq!(import("a.xml", &[down, slow, down]), (0, 3, 0));
+        assert_eq!(import("a.xml", &[slow]), (0, 1, 0));
+        assert_eq!(import("b.xml", &[up, down]), (1, 1, 1), "the feed of the next day");
+        let all = records(dir.path());
+        assert!(all.iter().all(|one| one["source"]["version_of"].is_null()), "{all:?}");
+        assert_eq!(import("c.xml", &["Login is slow."]), (1, 0, 0), "the text was changed");
+        assert_eq!(records(dir.path())[3]["source"]["version_of"], "evt_a");
+    }
+
+    /// What the import leaves out is said.
+    #[test]
+    fn what_is_kept_as_it_was_is_counted_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let mail = |project: &str| {
+            let source = json!({"source_system": "mail", "source_uri": "in/a.eml"});
+            json!({"from": "ana@x.example", "title": "Rent", "project": project, "source": source})
+        };
+        let report = take(dir.path(), mail("home"), "The rent is paid.");
+        assert_eq!((report.other_texts, report.other_projects.len()), (0, 0));
+        let report = take(dir.path(), mail("home"), "The rent is due.");
+        assert_eq!((report.known, report.other_texts), (1, 1));
+        assert!(report.kept_texts().is_some_and(|told| told.contains("in/a.eml: Rent")));
+        let report = take(dir.path(), mail("work"), "The rent is paid.");
+        assert_eq!((report.known, report.other_texts), (1, 0));
+        assert_eq!(report.other_projects, BTreeSet::from(["in/a.eml".to_owned()]));
+        let mut without = mail("work");
+        without.as_object_mut().unwrap().remove("project");
+        assert_eq!(take(dir.path(), without, "The rent is paid.").other_projects.len(), 0);
     }
 
     #[test]

@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
 use super::said::{beside_list, records, sentence};
-use super::{decode, extract, head, office, pdf_marks, turns};
+use super::{LeftOut, decode, extract, head, office, pdf_marks, turns};
 use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::RECORD_ID;
-use crate::markup::document::{self, Document};
-use crate::markup::records::{List, Record, value_of};
-use crate::markup::{cards, org, subtitles};
+use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
+use crate::markup::records::{List, Record, json_record, value_of};
+use crate::markup::{cards, markdown, org, subtitles};
 use crate::upstream::context::tags_of;
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
@@ -126,7 +126,7 @@ fn items_of(
 ) -> impl Iterator<Item = Document> {
     let publish = together([said_by_record(&record.members), publish]);
     let is_local_only = says_local_only(&record.members);
-    let all = project(kind, &record.members).unwrap_or_else(|| vec![item(kind, record, has_names)]);
+    let all = project(&record.members).unwrap_or_else(|| vec![item(kind, record, has_names)]);
     let marked = all.into_iter().map(move |one| {
         let publish = together([publish, one.publish]);
         Document { publish, ..one }.local_only_if(is_local_only)
@@ -150,37 +150,38 @@ pub(crate) fn holds_projects(bytes: &[u8]) -> bool {
     let text = decode::text(bytes).unwrap_or_default();
     let Ok(Some(list)) = List::of("json", &text) else { return false };
     let first = list.slots.first().map(|slot| list.record(&text, slot));
-    first.is_some_and(|first| project("json", &first.members).is_some())
+    first.is_some_and(|first| project(&first.members).is_some())
 }
 
 /// A project of an export of Claude: what it is about, and each of its documents.
-fn project(kind: &'static str, members: &Map<String, Value>) -> Option<Vec<Document>> {
+fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
     let word = |members: &Map<String, Value>, name: &str| {
         let word = members.get(name).and_then(Value::as_str).map(str::trim);
         word.filter(|word| !word.is_empty()).map(str::to_owned)
     };
     let docs = members.get("docs")?.as_array()?;
     let name = word(members, "name")?;
+    // The template tells a model how to answer. It says nothing of the project.
     members.get("prompt_template").or_else(|| members.get("description"))?;
-    let about = ["description", "prompt_template"].map(|name| word(members, name));
-    let about: Vec<String> = about.into_iter().flatten().collect();
     let labels = Map::from_iter([("project".to_owned(), Value::from(name.clone()))]);
     let date = |members: &Map<String, Value>| word(members, "created_at");
+    let about = word(members, "description").unwrap_or_default();
     let mut all = vec![Document {
-        kind,
-        title: Some(name),
-        text: about.join("\n\n"),
+        kind: PROJECT,
+        title: Some(name.clone()),
+        text: about,
         date: date(members),
         members: labels.clone(),
         ..Document::default()
     }];
     all.extend(docs.iter().filter_map(Value::as_object).filter_map(|doc| {
+        let file = word(doc, "filename").map(|file| (FILE_NAME.to_owned(), file.into()));
         let document = Document {
-            kind,
-            title: word(doc, "filename"),
+            kind: PROJECT,
+            title: Some(name.clone()),
             text: word(doc, "content")?,
             date: date(doc),
-            members: labels.clone(),
+            members: labels.clone().into_iter().chain(file).collect(),
             publish: said_by_record(doc),
             ..Document::default()
         };
@@ -295,6 +296,19 @@ pub(crate) fn document(
     }
 }
 
+/// What a file says beside the text that is summarized, and that a person may miss.
+pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
+    if !matches!(kind, FileKind::Markdown | FileKind::Text | FileKind::Latex) {
+        return None;
+    }
+    let text = decode::text(bytes)?.replace("\r\n", "\n");
+    let names: Vec<String> =
+        markdown::prose_of_front_matter(&text).into_iter().map(str::to_owned).collect();
+    let names = names.join(", ");
+    (!names.is_empty())
+        .then(|| LeftOut::Attachment(format!("{names} (front matter is not summarized)")))
+}
+
 /// A PDF file with the text that a program found in it.
 fn pdf(bytes: &[u8], text: String) -> Document {
     let publish = pdf_marks::is_private(bytes).then_some(false);
@@ -333,8 +347,16 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             Ok(Document { kind: "csv", text, ..Document::default() })
         }
         FileKind::Json | FileKind::ChatJson => {
-            let mut read = read_as("x.json")?;
             let values = values(&text);
+            if let [Value::Object(members)] = values.as_slice()
+                && says_one_text(members)
+            {
+                let said = said_within(&values[0]);
+                let one = item("json", json_record(&text), true);
+                let read = Document { publish: together([one.publish, said]), ..one };
+                return Ok(read.local_only_if(says_local_only_within(&values[0])));
+            }
+            let mut read = read_as("x.json")?;
             read.publish = together(values.iter().map(said_within));
             let members: Option<Vec<_>> = values.iter().map(Value::as_object).collect();
             let talks = members.and_then(|members| turns::conversations(&members));
@@ -349,6 +371,24 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
         _ if extension(path) == "rst" => read_as("x.rst"),
         _ => read_as("x.txt"),
     }
+}
+
+/// Whether an object is one text, and what stands beside it are facts about it such as its title and its date.
+fn says_one_text(members: &Map<String, Value>) -> bool {
+    const TEXTS: [&str; 4] = ["text", "content_text", "content", "body"];
+    const WORDS_OF_FACT: usize = 12;
+    let is_text = |name: &str| TEXTS.iter().any(|text| name.eq_ignore_ascii_case(text));
+    let texts = members.iter().filter(|(name, _)| is_text(name)).count();
+    let is_fact = |value: &Value| match value {
+        Value::String(word) => word.split_whitespace().count() <= WORDS_OF_FACT,
+        Value::Array(_) | Value::Object(_) => false,
+        _ => true,
+    };
+    texts == 1
+        && members.iter().all(|(name, value)| match is_text(name) {
+            true => value.as_str().is_some_and(|text| !text.trim().is_empty()),
+            false => is_fact(value),
+        })
 }
 
 /// The records of a file that is JSON, or lines of JSON.
@@ -460,6 +500,22 @@ mod tests {
     }
 
     #[test]
+    fn an_object_with_one_text_is_that_text() {
+        let text = |json: &str| {
+            let read = read(FileKind::Json, "a.json", json.as_bytes());
+            (read.text, read.title, read.publish)
+        };
+        let boat = "The boat leaves at nine.";
+        let one = text(r#"{"title": "Trip", "text": "The boat leaves at nine.", "private": true}"#);
+        assert_eq!(one, (boat.to_owned(), Some("Trip".to_owned()), Some(false)));
+        for more in [r#""tags": ["sea"]"#, r#""body": "It is blue.""#] {
+            let json = format!(r#"{{"text": "The boat leaves at nine.", {more}}}"#);
+            let (read, ..) = text(&json);
+            assert!(read.contains("sea") || read.contains("It is blue."), "{read}");
+        }
+    }
+
+    #[test]
     fn the_projects_of_an_export_are_their_documents() {
         let json = r#"[{"uuid": "1", "name": "Cellar", "description": "Rules of the cellar.", "is_private": true,
             "is_starter_project": false, "prompt_template": "Be brief.", "created_at": "2026-01-02T03:04:05Z",
@@ -471,16 +527,17 @@ mod tests {
         let all = all.unwrap().unwrap();
         let shown: Vec<_> = all
             .iter()
-            .map(|one| (one.title.as_deref().unwrap(), one.text.as_str(), one.publish))
+            .map(|one| (one.members.get(FILE_NAME), one.text.as_str(), one.publish))
             .collect();
         assert_eq!(
             shown,
             [
-                ("Cellar", "Rules of the cellar.\n\nBe brief.", Some(false)),
-                ("keys.txt", "The key hangs by the door.", Some(false)),
+                (None, "Rules of the cellar.", Some(false)),
+                (Some(&"keys.txt".into()), "The key hangs by the door.", Some(false)),
             ]
         );
         assert!(all.iter().all(|one| one.members["project"] == "Cellar"));
+        assert!(all.iter().all(|one| one.title.as_deref() == Some("Cellar")));
         assert_eq!(all[1].date.as_deref(), Some("2026-01-03T00:00:00Z"));
     }
 

@@ -1,7 +1,7 @@
 //! What one summary is made of, read straight from a file without any home: a document, a mail, a
 //! conversation, a feed.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono_tz::Tz;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::contract::source::{
     Window, zoned,
 };
 use crate::contract::time::Timestamp;
-use crate::markup::document::{Document, is_known_by_title};
+use crate::markup::document::{Document, PROJECT, is_known_by_title};
 use crate::model::SourceText;
 use crate::os::Disk;
 use crate::upstream::context::{of_event, of_members};
@@ -164,6 +164,8 @@ pub(crate) fn each_unit(
         FileKind::ChatText | FileKind::ChatJson => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
             let found = talks::exported(disk, file, &bytes, clock);
+            let silent = LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
+            silent.into_iter().for_each(|why| take(Err(why)));
             if found.is_empty() {
                 take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
             }
@@ -242,24 +244,56 @@ pub(crate) fn each_unit(
         }
         _ => {
             let found = list(disk, file, zone).and_then(|found| match found {
-                Some(unit) => Ok(unit),
-                None => document(disk, readers, file, zone),
+                found if found.is_empty() => Ok(vec![document(disk, readers, file, zone)?]),
+                found => Ok(found),
             });
-            take(found.map_err(LeftOut::Unread));
+            match found {
+                Ok(units) => units.into_iter().for_each(|unit| take(Ok(unit))),
+                Err(why) => take(Err(LeftOut::Unread(why))),
+            }
+            let bytes = disk.read(path).map_err(disk_error("read", path))?;
+            read::beside_text(file.kind, &bytes).into_iter().for_each(|why| take(Err(why)));
             Ok(())
         }
     }
 }
 
-/// A list: each of its items is a source of its own. `None` where the file is no list of items with words.
-fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Option<Unit>, String> {
+/// A list: each of its items is a source of its own, and each project of a list of them a unit. Nothing where the file
+/// is no list of items with words.
+fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Vec<Unit>, String> {
     if !matches!(file.kind, FileKind::Csv | FileKind::Json | FileKind::ChatJson) {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
     let items = read::guarded(|| read::items(file.kind, &file.path, &bytes))?;
-    let Some(mut items) = items.filter(|items| !items.is_empty()) else { return Ok(None) };
+    let Some(mut items) = items.filter(|items| !items.is_empty()) else { return Ok(Vec::new()) };
     dated::set_heads(&mut items, &file.name);
+    let mut projects: BTreeMap<Option<String>, Vec<Document>> = BTreeMap::new();
+    for item in items {
+        let project = item.title.clone().filter(|_| item.kind == PROJECT);
+        projects.entry(project).or_default().push(item);
+    }
+    let units = projects.into_iter().map(|(project, items)| {
+        let name = project.as_ref().map(|project| format!("{}: {project}", file.name));
+        let unit = list_of(file, items, zone);
+        Unit {
+            name: name.unwrap_or(unit.name),
+            context: titled_list(unit.context, project),
+            ..unit
+        }
+    });
+    Ok(units.collect())
+}
+
+/// The context of a list with a title.
+fn titled_list(mut context: InputContext, title: Option<String>) -> InputContext {
+    if let Some(whole) = context.whole.as_mut().filter(|_| title.is_some()) {
+        whole.title = title;
+    }
+    context
+}
+
+fn list_of(file: &NamedFile, items: Vec<Document>, zone: Tz) -> Unit {
     let publish = together(items.iter().map(|item| item.publish));
     let (mut texts, mut sources, mut known) = (Vec::new(), Vec::new(), HashSet::new());
     for (item, number) in items.into_iter().zip(1..) {
@@ -279,7 +313,7 @@ fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Option<Unit>, Str
     let (name, kind) = (file.name.clone(), file.kind);
     let (places, local_only) = (DataPlaces::default(), false);
     let context = InputContext { sources, whole, window: None };
-    Ok(Some(Unit { name, kind, texts, context, publish, places, local_only }))
+    Unit { name, kind, texts, context, publish, places, local_only }
 }
 
 fn document(
@@ -522,7 +556,7 @@ mod tests {
             let disk: &dyn Disk = &HostDisk;
             disk.replace(&path, text.as_bytes(), 0o640).unwrap();
             let file = NamedFile { path, name: name.to_owned(), kind };
-            let unit = list(disk, &file, chrono_tz::UTC).unwrap().unwrap();
+            let unit = list(disk, &file, chrono_tz::UTC).unwrap().remove(0);
             assert_eq!((unit.title(), unit.context.name()), (None, Some(name.to_owned())));
             for ((source, text), row) in unit.context.sources.iter().zip(&unit.texts).zip(rows) {
                 assert_eq!((&source.id, &text.id), (&format!("{name}#{}", row.0), &source.id));

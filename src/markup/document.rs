@@ -58,10 +58,16 @@ pub(crate) const MAIL: &str = "eml";
 /// The kind of an item of a feed.
 pub(crate) const FEED_ITEM: &str = "feed_item";
 
+/// The kind of what a project of an export of Claude holds: it has the title of its project.
+pub(crate) const PROJECT: &str = "project";
+
+/// The member with the name of a file within another one.
+pub(crate) const FILE_NAME: &str = "file_name";
+
 /// Whether people know a document of this kind by its title, and not by the name of its file.
 pub(crate) fn is_known_by_title(kind: &str) -> bool {
     // A browser makes the name of a saved page from its address, or makes up one.
-    matches!(kind, MAIL | FEED_ITEM | "html" | "htm" | "xhtml")
+    matches!(kind, MAIL | FEED_ITEM | PROJECT | "html" | "htm" | "xhtml")
 }
 
 pub(crate) fn extension_of(name: &str) -> String {

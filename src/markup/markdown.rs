@@ -328,6 +328,44 @@ pub fn body(text: &str) -> &str {
     }
 }
 
+/// The names in front matter whose values read as sentences, where no name of this kind is usual. They leave the text,
+/// and a person may miss them.
+pub(crate) fn prose_of_front_matter(text: &str) -> Vec<&str> {
+    const WORDS_MIN: usize = 3;
+    const USUAL: [&str; 12] = [
+        "title",
+        "description",
+        "summary",
+        "abstract",
+        "excerpt",
+        "caption",
+        "teaser",
+        "intro",
+        "subject",
+        "lead",
+        "licen",
+        "note",
+    ];
+    let Some((FrontMatter::Yaml(front) | FrontMatter::Toml(front), rest)) =
+        split_front_matter(text)
+    else {
+        return Vec::new();
+    };
+    if body(text).len() > rest.len() {
+        return Vec::new();
+    }
+    let named = front.lines().filter_map(|line| line.split_once([':', '=']));
+    let prose = named.filter(|(name, value)| {
+        let value = value.trim().trim_matches(['"', '\'']);
+        let folded = name.to_lowercase();
+        value.ends_with(['.', '!', '?'])
+            && value.split_whitespace().count() >= WORDS_MIN
+            && !name.starts_with([' ', '\t', '-', '#'])
+            && !USUAL.iter().any(|usual| folded.contains(usual))
+    });
+    prose.map(|(name, _)| name.trim()).collect()
+}
+
 /// Whether the first line that is no comment begins with a name of at most three words and a colon. Front matter
 /// without any line is one too.
 fn begins_with_name(front: &str) -> bool {

@@ -200,7 +200,7 @@ fn without_blanks(raw: &str) -> String {
     out
 }
 
-fn json_record(raw: &str) -> Record {
+pub(crate) fn json_record(raw: &str) -> Record {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(raw) else {
         let shown = serde_json::from_str::<&RawValue>(raw).ok().and_then(Shown::of);
         let text = shown.map(|shown| shown.words().to_owned()).unwrap_or_default();

@@ -367,7 +367,12 @@ impl Digester {
     ) -> Result<Result<Value, String>, BuildError> {
         let text = |task: &Value, name: &str| task[name].as_str().unwrap_or_default().to_owned();
         let all = self.tasks(true)?;
-        let begins = |task: &&Value| text(task, "task_id").starts_with(task_id);
+        // The kind before the digits says nothing, so people leave it out.
+        let begins = |task: &&Value| {
+            let id = text(task, "task_id");
+            let digits = id.split_once('_').map_or(id.as_str(), |(_, digits)| digits);
+            id.starts_with(task_id) || digits.starts_with(task_id)
+        };
         let found: Vec<&Value> = all.iter().filter(begins).collect();
         let [task] = found.as_slice() else {
             return Ok(Err(match found.len() {
@@ -377,8 +382,11 @@ impl Digester {
                     let begin = |id: &str| id.chars().take(task_id.chars().count()).collect();
                     let begins: Vec<String> = ids.iter().map(|id| begin(id)).collect();
                     let near = nearest(task_id, begins.iter().map(String::as_str));
-                    let near =
-                        near.and_then(|near| ids.into_iter().find(|id| id.starts_with(&near)));
+                    // A beginning that several tasks have says nothing of the one that was meant.
+                    let near = near.and_then(|near| {
+                        let mut begun = ids.into_iter().filter(|id| id.starts_with(&near));
+                        begun.next().filter(|_| begun.next().is_none())
+                    });
                     let near = near.map_or(String::new(), |id| format!("; did you mean {id}?"));
                     format!("there is no task {task_id}{near}; `summarizer task list` lists them")
                 }

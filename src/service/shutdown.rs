@@ -6,6 +6,7 @@ use crossbeam_channel::{never, select};
 
 use crate::compaction::agent_runs::{MakeNotes, NoteCommitter};
 use crate::contract::ids::Seq;
+use crate::model::calls_under_way;
 use crate::projections::runs::described;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::mark::QueueMark;
@@ -18,6 +19,9 @@ use super::work_left::work_left;
 
 /// Longest wait for one report, so that a second stop signal and the end of the last step are noticed.
 const LOOK_AT_STOP_EVERY: Duration = Duration::from_millis(50);
+
+/// How long attempts are waited for after the last call of a model ended.
+const WITHOUT_CALL_MAX: Duration = Duration::from_secs(2);
 
 impl ServiceLoop {
     /// Ends in order: no new work, the grace period for attempts under way, everything durable.
@@ -55,7 +59,8 @@ impl ServiceLoop {
         Ok(error)
     }
 
-    /// Attempts that no thread is at stay open for the next session.
+    /// Attempts that no thread is at stay open for the next session, and so do those that call no model: they lose
+    /// nothing when they begin anew.
     fn wait_for_attempts(&mut self) -> Result<(), ServiceError> {
         let grace = Duration::from_millis(self.service.config.shutdown_grace_ms.max(0) as u64);
         let deadline = Instant::now() + grace;
@@ -63,8 +68,12 @@ impl ServiceLoop {
             others.workers.finish();
         }
         let mut from_others = self.attempts.inbox_of_others();
+        let mut called = Instant::now();
         while self.attempts.pool.is_busy() || self.attempts.elsewhere() > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
+            if calls_under_way() > 0 || self.attempts.elsewhere() > 0 {
+                called = Instant::now();
+            }
             let mut came = true;
             select! {
                 recv(self.attempts.reports) -> report => {
@@ -80,7 +89,10 @@ impl ServiceLoop {
             }
             if came {
                 self.take_last_reports()?;
-            } else if left.is_zero() || self.service.stop.is_urgent() {
+            } else if left.is_zero()
+                || called.elapsed() >= WITHOUT_CALL_MAX
+                || self.service.stop.is_urgent()
+            {
                 break;
             }
         }

@@ -19,6 +19,7 @@ pub mod context;
 pub(crate) mod dated;
 pub mod defect;
 pub mod family;
+pub(crate) mod file_names;
 pub mod index;
 pub mod lines;
 pub(crate) mod loose;

@@ -134,7 +134,7 @@ fn spend(shown: &Shown) -> Result<Value, HttpFailure> {
     Ok(spend)
 }
 
-/// A page of requests; with `q`, of those whose id, flow, repo or reason contain it. It may hold
+/// A page of requests; with `q`, of those whose id, source, flow, repo or reason contain it. It may hold
 /// fewer rows than requested, even none, although more exist: `next` says where to continue.
 fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
     let wanted = request.number("limit").unwrap_or(ROWS).clamp(1, ROWS_MAX) as usize;
@@ -153,6 +153,7 @@ fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
                 since_ms: None,
                 before,
                 limit: Some(limit),
+                names: true,
             },
         )?;
         before = page["next"].as_u64();
@@ -173,7 +174,7 @@ fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
 }
 
 fn matches(row: &Value, search: &str) -> bool {
-    ["request_id", "flow_id", "repo", "reason_code"]
+    ["request_id", "flow_id", "repo", "reason_code", "source"]
         .iter()
         .any(|name| row[*name].as_str().is_some_and(|text| text.to_lowercase().contains(search)))
 }

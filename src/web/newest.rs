@@ -273,7 +273,8 @@ impl Wanted {
             return Some(line.row(key, &self.rules, mark, None));
         }
         let title = line.title.as_deref().unwrap_or_default();
-        match hit(&[line.name(), title], line.long(), &self.words)? {
+        let folder = line.meta.folder.as_ref().and_then(scalar).unwrap_or_default();
+        match hit(&[line.name(), title, &folder], line.long(), &self.words)? {
             (_, Hit::Sentence(sentence)) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
             (_, Hit::Name) => Some(line.row(key, &self.rules, mark, None)),
         }

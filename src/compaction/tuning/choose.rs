@@ -14,6 +14,10 @@ const DRAWS: usize = 1_000;
 const AS_GOOD: f64 = 1.02;
 /// In at least this share of the draws.
 const AS_GOOD_SHARE: f64 = 0.05;
+/// A setting that costs more than this above the lowest in these runs is not as good, whatever the draws say.
+const COST_MAX: f64 = 1.1;
+/// Fewer runs than this say little of others.
+const RUNS_FEW: usize = 5;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThresholdChoice {
@@ -49,9 +53,12 @@ pub fn choose(
         costs[*a].total().total_cmp(&costs[*b].total()).then(strange(a).cmp(&strange(b)))
     })?;
     let shares = shares(rows, &candidates, weights);
+    let costs_at_most = |place: usize, factor: f64| {
+        costs[candidates[place]].total() <= factor * costs[cheapest].total()
+    };
     let is_as_good = |place: usize| match &shares {
-        Some(shares) => shares[place] >= AS_GOOD_SHARE,
-        None => costs[candidates[place]].total() <= AS_GOOD * costs[cheapest].total(),
+        Some(shares) => shares[place] >= AS_GOOD_SHARE && costs_at_most(place, COST_MAX),
+        None => costs_at_most(place, AS_GOOD),
     };
     let mut as_good: Vec<usize> = (0..candidates.len())
         .filter(|place| is_as_good(*place))
@@ -206,6 +213,20 @@ impl ChoiceFacts<'_> {
                 (AS_GOOD - 1.0) * 100.0
             )),
             None => text.push_str("; one run cannot say whether other runs agree"),
+        }
+        let row = &self.rows[self.chosen];
+        let runs = row.blocks.iter().filter(|block| block.events > 0).count();
+        if (2..RUNS_FEW).contains(&runs) {
+            text.push_str(&format!(
+                "; {runs} runs are few: record more before you change a setting"
+            ));
+        }
+        let threshold = row.thresholds.event_threshold;
+        if row.tails.max() < threshold {
+            text.push_str(&format!(
+                "; none of these runs reaches {threshold} events without a snapshot, so this threshold has no effect \
+                 on them"
+            ));
         }
         text
     }

@@ -52,6 +52,9 @@ NO_EVIDENCE stalls, or cost and latency per verified claim under another thresho
 recorded under one setting and says the same under all of them. They are shown once, as facts of \
 these logs; whether an agent behaves differently needs live runs.";
 
+/// The cheapest settings that a terminal shows beside the marked ones.
+const SHORT_ROWS: usize = 10;
+
 /// Most lines of a plot.
 const LINES_MAX: usize = 6;
 
@@ -76,6 +79,35 @@ impl TuningReport<'_> {
             cells
         })
         .collect()
+    }
+
+    /// The columns and the rows that a terminal has room for: the settings with a mark, and the cheapest.
+    pub(crate) fn short_table(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
+        let shown = [
+            "event_threshold",
+            "step_fallback",
+            "cost",
+            "snapshots",
+            "tail_p95",
+            "at_risk_max",
+            "mark",
+        ];
+        let columns: Vec<usize> =
+            (0..COLUMNS.len()).filter(|at| shown.contains(&COLUMNS[*at])).collect();
+        let mut by_cost: Vec<usize> = (0..self.sweep.rows.len()).collect();
+        by_cost.sort_by(|a, b| {
+            let cost = |index: &usize| self.choice.costs[*index].total();
+            cost(a).total_cmp(&cost(b)).then(a.cmp(b))
+        });
+        let is_named = |index: &usize| matches!(self.mark(*index), "chosen" | "default");
+        let mut kept: Vec<usize> = by_cost.iter().copied().filter(is_named).collect();
+        kept.extend(by_cost.iter().copied().filter(|index| !is_named(index)).take(SHORT_ROWS));
+        kept.sort_unstable();
+        let rows = self.table();
+        let rows = kept.into_iter().map(|index| {
+            columns.iter().map(|column| rows[index][*column].clone()).collect::<Vec<String>>()
+        });
+        (shown.to_vec(), rows.collect())
     }
 
     pub(crate) fn csv(&self) -> String {

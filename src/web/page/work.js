@@ -1,5 +1,5 @@
 async function requests(parameters) {
-  const search = h("input", { type: "search", placeholder: "Search id, flow, repo, reason", value: parameters.q || "", "aria-label": "Search" });
+  const search = h("input", { type: "search", placeholder: "Search source, id, flow, reason", value: parameters.q || "", "aria-label": "Search" });
   const pick = h("select", { "aria-label": "State" }, h("option", { value: "" }, "every state"), ["ready", ...Object.keys(status?.requests.by_status || {})].map((state) => h("option", { value: state, selected: parameters.state === state }, words(state))));
   const box = h("div");
   const go = () => { location.hash = `#/requests?${new URLSearchParams({ ...(search.value && { q: search.value }), ...(pick.value && { state: pick.value }) })}`; };
@@ -11,11 +11,11 @@ async function requests(parameters) {
   const mine = turn;
   let shown = 0, looked = 0;
   const append = (row) => {
-    if (!shown++) box.replaceChildren(h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, ["Request", "State", "Why", "Flow", "From", "Tries", "Taken in"].map((name, i) => h("th", { class: i === 5 ? "num wide" : i === 3 || i === 4 ? "wide" : "" }, name)))), body)), foot);
+    if (!shown++) box.replaceChildren(h("div", { class: "scroll" }, h("table", null, h("thead", null, h("tr", null, ["Source", "State", "Why", "Request", "Flow", "From", "Tries", "Taken in"].map((name, i) => h("th", { class: i === 6 ? "num wide" : i > 2 && i < 6 ? "wide" : "" }, name)))), body)), foot);
     const to = `#/request/${encodeURIComponent(row.request_id)}`;
     body.append(h("tr", { class: "link", onclick: () => { location.hash = to; } },
-      h("td", null, h("a", { class: "id", href: to }, row.request_id)), h("td", null, badge(row.state)), h("td", null, row.waits ? [words(row.waits.for), row.cause && row.waits.for !== "paused" ? ": " + words(row.cause) : "", row.waits.next && h("div", { class: "sub", title: moment(row.waits.next) }, `next: ${moment(row.waits.next)}`)] : row.reason_code ? words(row.reason_code) + (row.cause ? ": " + words(row.cause) : "") : ""),
-      h("td", { class: "wide" }, row.flow_id), h("td", { class: "wide" }, row.repo), h("td", { class: "num wide" }, count(row.attempts)), h("td", { class: "time", title: moment(row.taken_at) }, when(row.taken_at))));
+      h("td", null, h("a", { href: to }, row.source || row.input || row.request_id)), h("td", null, badge(row.state)), h("td", null, row.waits ? [words(row.waits.for), row.cause && row.waits.for !== "paused" ? ": " + words(row.cause) : "", row.waits.next && h("div", { class: "sub", title: moment(row.waits.next) }, `next: ${moment(row.waits.next)}`)] : row.reason_code ? words(row.reason_code) + (row.cause ? ": " + words(row.cause) : "") : ""),
+      h("td", { class: "wide" }, h("span", { class: "id" }, row.request_id)), h("td", { class: "wide" }, row.flow_id), h("td", { class: "wide" }, row.repo), h("td", { class: "num wide" }, count(row.attempts)), h("td", { class: "time", title: moment(row.taken_at) }, when(row.taken_at))));
   };
   // One answer looks only so far: the search goes on until there is a page, or nothing is left.
   async function load(before) {
@@ -52,7 +52,7 @@ async function request(parameters, id) {
   }));
   const r = latest.request;
   const facts = h("dl");
-  for (const [name, value] of [["waits", latest.waits && latest.waits.message], ["days not published", latest.missing_days && latest.missing_days.message], ["flow", r.flow_id + (r.variant ? `@${r.variant}` : "")], ["from", r.repo], ["taken in", moment(latest.taken_at)], ["queue", `line ${r.line}, byte ${r.offset}`],
+  for (const [name, value] of [["source", latest.source], ["waits", latest.waits && latest.waits.message], ["days not published", latest.missing_days && latest.missing_days.message], ["flow", r.flow_id + (r.variant ? `@${r.variant}` : "")], ["from", r.repo], ["taken in", moment(latest.taken_at)], ["queue", `line ${r.line}, byte ${r.offset}`],
     ["key", h("code", null, r.idempotency_key)], ["tries", count(latest.attempts)], ["trace", latest.trace_id && h("code", null, latest.trace_id)], ["reason", latest.reason_code ? words(latest.reason_code) + (latest.cause ? ": " + words(latest.cause) : "") : null], ["earlier", shown.earlier?.length ? some(shown.earlier.length, "earlier acceptance", "earlier acceptances") : null]])
     if (value) add(facts, [h("dt", null, name), h("dd", null, value)]);
   const open = ["ready", "running", "delayed", "scheduled", "backoff", "held", "parked", "waiting"].includes(latest.state);

@@ -162,6 +162,8 @@ impl<'a> Text<'a> {
             return None;
         }
         let called = block.speaker.clone().map(|name| self.parts[block.part].text[name].trim());
+        let known = self.spoken_by.get(block.part).and_then(Option::as_ref);
+        let called = called.or_else(|| known.and_then(|by| by.name.as_deref()).map(str::trim));
         let has_capital = |name: &&str| name.starts_with(char::is_uppercase);
         let usual = || self.language.habits().and_then(|habits| habits.assistant.as_deref());
         called.filter(has_capital).or_else(usual).or(Some(USUAL))
