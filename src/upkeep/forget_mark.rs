@@ -67,7 +67,8 @@ mod tests {
         set(&disk, path, &Wanted { files: names("b"), ..Wanted::default() }).unwrap();
         let left = read(&disk, path).unwrap().unwrap();
         assert_eq!((left.sources, left.files), (names("a"), names("b")));
-        disk.replace(path, b"{", MODE).unwrap();
+        let file: &dyn Disk = &disk;
+        file.replace(path, b"{", MODE).unwrap();
         assert!(read(&disk, path).is_err(), "what does not read is not nothing");
         clear(&disk, path).unwrap();
         assert!(read(&disk, path).unwrap().is_none());
