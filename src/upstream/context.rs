@@ -294,7 +294,7 @@ fn whole(
 }
 
 /// The session that messages of files are, when all sources are messages.
-fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext>, Option<Window>) {
+pub(super) fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext>, Option<Window>) {
     let talks: Option<Vec<&str>> = sources.iter().map(|one| one.conversation.as_deref()).collect();
     let Some([first, others @ ..]) = talks.as_deref() else { return (None, None) };
     let is_one = others.iter().all(|other| other == first);
@@ -322,7 +322,7 @@ fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext>, Option<W
 }
 
 /// Names the session that each first message begins, where messages of several conversations follow one another.
-fn name_talks(sources: &mut [SourceContext]) {
+pub(super) fn name_talks(sources: &mut [SourceContext]) {
     let all = |source: &SourceContext| source.conversation.clone();
     let Some(talks) = sources.iter().map(all).collect::<Option<Vec<_>>>() else { return };
     let is_first = |at: usize| at == 0 || talks[at] != talks[at - 1];

@@ -2,9 +2,9 @@
 
 use chrono_tz::Tz;
 
-use super::context::of_members;
+use super::context::{name_talks, of_members, talk};
 use super::dated::with_day;
-use super::other::{Content, content};
+use super::other::{Content, content, conversation_of};
 use super::text::normalize;
 use crate::contract::publish::together;
 use crate::contract::source::{InputContext, Origin, SourceContext, SourceKind};
@@ -42,12 +42,19 @@ pub(crate) fn read(name: &str, form: &str, bytes: &[u8], zone: Tz) -> Result<Loo
                 let Some(item) = items.get(key) else { continue };
                 flags.push(item.publish);
                 let members = with_day(item.record.members, item.date.as_deref());
-                let context = of_members(&members, zone);
+                let mut context = of_members(&members, zone);
                 let id = format!("{name}#{key}");
-                put(id, SourceKind::Record, &item.record.text, Some(item.line), context);
+                context.conversation = conversation_of(&id, &members).map(str::to_owned);
+                let kind = match context.conversation {
+                    Some(_) => SourceKind::Event,
+                    None => SourceKind::Record,
+                };
+                put(id, kind, &item.record.text, Some(item.line), context);
             }
         }
     }
+    name_talks(&mut file.context.sources);
+    (file.context.whole, file.context.window) = talk(&file.context.sources, zone);
     file.publish = together(flags);
     Ok(file)
 }
@@ -74,6 +81,13 @@ mod tests {
         let known = &rows.context.sources[0];
         assert_eq!(known.origin.shown().as_deref(), Some("r.csv:2"));
         assert_eq!(known.ts.as_deref(), Some("2026-02-11T23:00:00-01:00"));
+        let chat = b"{\"id\": \"c\", \"title\": \"Roof\", \"messages\": [\
+            {\"author\": \"Ana\", \"time\": \"2026-02-11T10:00:00Z\", \"text\": \"It leaks.\"}]}\n";
+        let chat = read("c.jsonl", "c.jsonl", chat, zone).unwrap();
+        assert_eq!(chat.texts, [("c.jsonl#c#1".to_owned(), "It leaks.".to_owned())]);
+        let session = chat.context.whole.unwrap();
+        assert_eq!((session.kind, session.title.as_deref()), (SourceKind::Session, Some("Roof")));
+        assert!(chat.context.window.unwrap().start.is_some());
     }
 
     #[test]

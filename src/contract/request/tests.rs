@@ -498,3 +498,39 @@ fn a_parameter_that_is_null_is_absent() {
     let within = parse(json!({"contact": {"name": null}}));
     assert_eq!(within.work.params["contact"], json!({"name": null}));
 }
+
+/// A stored request keeps the meaning that it had, whatever rule came later.
+#[test]
+fn a_stored_request_is_judged_by_the_rules_of_its_time() {
+    let record = include_str!("../../../tests/fixtures/seam/request_a.json");
+    let mut record: Value = serde_json::from_str(record).unwrap();
+    record.as_object_mut().unwrap().remove("idempotency_key");
+    record["work"]["params"] = json!({"topic": null, "n": "NUMBER"});
+    let line = record.to_string().replace("\"NUMBER\"", "18446744073709551616");
+    assert!(Request::parse(line.as_bytes()).is_err(), "a new one is refused");
+    let stored = Request::parse_stored(line.as_bytes()).unwrap();
+    // The key of before had the null in it.
+    let mut before = stored.clone();
+    before.work.params =
+        serde_json::from_str("{\"topic\": null, \"n\": 18446744073709551616}").unwrap();
+    let keys = [stored.effective_key().text, before.effective_key().text];
+    assert_ne!(keys[0], keys[1]);
+    for key in &keys {
+        assert!(stored.had_key(line.as_bytes(), key), "{key}");
+    }
+    assert!(!stored.had_key(line.as_bytes(), "derived:0"));
+}
+
+/// A large number with a fraction or an exponent is none of an integer that does not fit.
+#[test]
+fn a_wide_integer_is_named_where_it_stands() {
+    let record = include_str!("../../../tests/fixtures/seam/request_a.json");
+    let mut record: Value = serde_json::from_str(record).unwrap();
+    record["work"]["params"] = json!({"x": 1e30});
+    record["input"] = json!({"mode": "query", "bus": "event_bus", "query": {
+        "schema_version": crate::contract::query::SCHEMA, "day": "2026-02-11",
+        "where": {"conversation_id": "NUMBER"}}});
+    let line = record.to_string().replace("\"NUMBER\"", "99999999999999999999999");
+    let refusal = Request::parse(line.as_bytes()).unwrap_err();
+    assert_eq!(refusal.errors[0].pointer, "/input/query/where", "{refusal:?}");
+}
