@@ -224,8 +224,8 @@ pub(crate) struct Message {
 
 /// The messages of a record that is a conversation; `None` where it is something else. A message without words is none.
 pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> {
-    let of_text = |name: &&str| record.keys().any(|key| key.eq_ignore_ascii_case(name));
-    if TEXTS.iter().any(|name| of_text(&name)) {
+    let of_text = |name: &str| record.keys().any(|key| key.eq_ignore_ascii_case(name));
+    if TEXTS.iter().any(|name| of_text(name)) {
         return None;
     }
     let all = record.get(MESSAGES)?.as_array()?;
