@@ -2514,6 +2514,7 @@ fn projects_of_an_export_have_names_and_one_that_is_gone_is_named() {
     let all = person.run(0, &home(&["read", "--last", "9"])).out;
     assert!(!all.contains("centimetres"), "a template says nothing of the project: {all}");
     says(&person.run(0, &home(&["read", "Garden"])).out, &["apple trees"]);
+    assert_eq!(sources(&person.json(0, &home(&["search", "plan.md", "trees"]))), ["Garden"]);
     std::fs::write(person.path("mine/projects.json"), json!([roof]).to_string()).unwrap();
     says(
         &person.run(0, &home(&["add", "mine/projects.json"])).err,

@@ -213,8 +213,11 @@ pub(super) fn stopped_early(context: &Context, ended: &Ended) -> Result<Exit, Fa
     let mut session = HomeAccess::open(context)?;
     let status = session.ask(context, &Question::Status);
     session.close()?;
-    let open = &status?["requests"]["open"];
-    if *open == 0 {
+    let status = status?;
+    let open = &status["requests"]["open"];
+    // A line that nobody has read yet is no request, and its text is open all the same.
+    let is_unread = status["queue"]["lag_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    if *open == 0 && !is_unread {
         return Ok(Exit::Done);
     }
     let counts = ended.counts();
@@ -227,6 +230,7 @@ pub(super) fn stopped_early(context: &Context, ended: &Ended) -> Result<Exit, Fa
     let failed = count("failed") + count("rejected");
     let failed = (failed > 0).then(|| format!("; {} failed", ui::count(failed, "request")));
     let open = match open.as_u64() {
+        Some(0) => "the lines of the queue are not read yet".to_owned(),
         Some(1) => "1 request stays open".to_owned(),
         _ => format!("{} stay open", ui::told(open, "request")),
     };

@@ -9,12 +9,13 @@ use std::time::Duration;
 use clap::{ArgGroup, Args};
 use serde_json::{Map, Value, json};
 
-use super::acks::{AckTail, Ended};
+use super::acks::{AckTail, Ended, why};
 use super::all_new::all_new;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::make_home;
 use super::identity::random_bytes;
+use super::inspect::sources_of;
 use super::intake::AGAIN;
 use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::Prose;
@@ -381,13 +382,19 @@ fn follow(
         false => wait.run(context, &mut tail, &open, |ack| print_ack(context, ack))?,
     };
     earlier.into_iter().for_each(|ack| ended.take(ack));
+    let good = |ack: &Value| matches!(ack["status"].as_str(), Some("completed" | "duplicate"));
     if !context.ui.json {
         name_earlier(context, &ended, Naming::Replaced);
         let made = Made::wait_with_earlier(context, &ended);
         made_lines(Prose::of_stdout(), &made).iter().for_each(|line| context.ui.out(line));
+        let failed: Vec<(&String, &Value)> =
+            ended.acks.iter().filter(|(_, ack)| !good(ack)).collect();
+        let names = sources_of(context, failed.iter().map(|(id, _)| id.as_str()));
+        for (name, ack) in failed.iter().filter_map(|(id, ack)| Some((names.get(*id)?, ack))) {
+            context.ui.complain(format!("{name}: {}", why(ack)));
+        }
         context.ui.talk(ui::dim("next: `summarizer read` shows the newest summaries"));
     }
-    let good = |ack: &Value| matches!(ack["status"].as_str(), Some("completed" | "duplicate"));
     Ok(if ended.acks.values().all(good) { Exit::Done } else { Exit::Wrong })
 }
 

@@ -22,7 +22,7 @@ use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
-use crate::markup::document::{PROJECT, TEXT_EXTENSIONS};
+use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -251,6 +251,12 @@ fn add_chunks(
             if is_short && is_context(name) && metadata.get(name).is_none() {
                 metadata[name.as_str()] = value.clone();
             }
+        }
+        // People know what a project holds by the names of its files.
+        if kind == PROJECT
+            && let Some(name) = file.members.get(FILE_NAME)
+        {
+            metadata[FILE_NAME] = name.clone();
         }
         // The project of everything that names none itself.
         let names_one = file.members.iter().any(|(name, value)| {
