@@ -237,7 +237,7 @@ fn chats(
         };
         let Some(kind) = has_reader else { return intake.take_messages(file, &mapping, report) };
         let name = name_for_home(target.disk, &context.home, file);
-        intake.take(&NamedFile { path: file.to_owned(), name, kind }, report)
+        intake.take(&NamedFile { path: file.to_owned(), in_folder: None, name, kind }, report)
     })
 }
 

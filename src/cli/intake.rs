@@ -80,7 +80,7 @@ pub(super) fn take_in(
     let mut unread = Vec::new();
     for file in &found.files {
         if context.stop.is_raised() {
-            unread.push(file.path.clone());
+            unread.push(file.given().to_owned());
             continue;
         }
         intake.take(file, &mut report).map_err(|error| not_added(&error))?;

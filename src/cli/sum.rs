@@ -368,7 +368,9 @@ fn take_stdin(
     let kind = FileKind::of(std::path::Path::new(""), head, &mut || Ok(bytes.clone()));
     let name = "standard input".to_owned();
     match kind.map_err(unread)? {
-        Ok(kind) => collected.files.push(NamedFile { path: path.to_owned(), name, kind }),
+        Ok(kind) => {
+            collected.files.push(NamedFile { path: path.to_owned(), in_folder: None, name, kind })
+        }
         Err(Refusal(why)) => {
             collected.skipped.push(Skipped { name, why, named: true, is_fault: false });
         }

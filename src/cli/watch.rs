@@ -22,7 +22,7 @@ use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
 use crate::import::Report;
-use crate::import::collect::{Skipped, collect, files_below, in_short};
+use crate::import::collect::{Skipped, collect_below, files_below, in_short};
 use crate::projections::runs::described;
 
 /// Time between two looks at the folders.
@@ -271,9 +271,8 @@ impl<'a> Watcher<'a> {
     ) -> Result<ImportedFiles, String> {
         let disk = &*self.context.machine.disk;
         let paths: Vec<PathBuf> = ready.keys().map(PathBuf::from).collect();
-        let mut files = collect(disk, self.home, &paths).map_err(|error| described(&error))?;
-        // Nobody named these files one by one.
-        files.skipped.iter_mut().for_each(|one| one.named = false);
+        let folder = folder_of(self.home, &watch.folder);
+        let mut files = collect_below(disk, &folder, &paths);
         rename_for_home(disk, &self.home.root, &mut files);
         if let Some(kind) = &watch.kind {
             files.files.retain(|file| file.kind.group().name() == kind);

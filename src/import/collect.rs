@@ -1,7 +1,8 @@
 //! The files that the given paths lead to, each with its kind and its name, and the skipped files with the
 //! reasons.
 //!
-//! Contract: files under a folder come sorted. Hidden files and folders inside a folder are skipped, and so are links. The files of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
+//! Contract: a file that is found in a folder is opened without following a link, also one that takes the place of
+//! the file meanwhile. Files under a folder come sorted. Hidden files and folders inside a folder are skipped, and so are links. The files of a home are skipped too: otherwise its summaries would be summarized again. A path that is given
 //! directly is always taken.
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::kind::{FileKind, HEAD_BYTES, Refusal, may_lose_text};
 use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, disk_error};
 use crate::home::Home;
-use crate::os::{Disk, Open, Stat};
+use crate::os::{Disk, InPlace, Open, Stat};
 
 /// Why the files of a home are passed over.
 const OWN_FILES: &str = "the own files of a home";
@@ -26,9 +27,24 @@ const LINK: &str = "a link";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
     pub path: PathBuf,
+    /// The path by which it was found in a folder; `path` is then its real path, and no link is followed when the
+    /// file is opened. A file that a person names may be a link.
+    pub in_folder: Option<PathBuf>,
     /// The path as the person gave it, with the rest below a folder.
     pub name: String,
     pub kind: FileKind,
+}
+
+impl NamedFile {
+    /// The path as it was given or found.
+    pub(crate) fn given(&self) -> &Path {
+        self.in_folder.as_deref().unwrap_or(&self.path)
+    }
+
+    /// The disk that opens it: without links where it was found in a folder.
+    pub(crate) fn disk<'d>(&self, disk: &'d dyn Disk, in_place: &'d InPlace<'d>) -> &'d dyn Disk {
+        if self.in_folder.is_some() { in_place } else { disk }
+    }
 }
 
 /// A file that is not read.
@@ -96,10 +112,12 @@ pub(crate) fn collect(
             Some(stat) if stat.is_dir => {
                 let Collected { files, skipped } = &mut found;
                 let mut walk = Walk::new(disk, own);
-                walk.folder(path, 0, &mut |path, _| take(disk, path, false, files, skipped))?;
+                walk.folder(path, 0, &mut |path, real, _| {
+                    take(disk, path, Some(real), files, skipped);
+                })?;
                 skipped.extend(walk.passed_over);
             }
-            Some(_) => take(disk, path, true, &mut found.files, &mut found.skipped),
+            Some(_) => take(disk, path, None, &mut found.files, &mut found.skipped),
         }
     }
     Ok(found)
@@ -114,9 +132,31 @@ pub(crate) fn files_below(
     each: &mut dyn FnMut(&Path, Stat),
 ) -> Result<Vec<Skipped>, ImportError> {
     let mut walk = Walk::new(disk, own);
-    walk.folder(folder, 0, each)?;
+    walk.folder(folder, 0, &mut |path, _, stat| each(path, stat))?;
     Ok(walk.passed_over.into_iter().filter(|one| one.is_fault).collect())
 }
+
+/// Takes files that [`files_below`] found in a folder. What has become a link meanwhile, or lies behind one, is
+/// skipped.
+pub(crate) fn collect_below(disk: &dyn Disk, folder: &Path, paths: &[PathBuf]) -> Collected {
+    let mut found = Collected::default();
+    let root = disk.real_path(folder).ok();
+    for path in paths {
+        let rest = path.strip_prefix(folder).ok();
+        let real = root.as_ref().zip(rest).map(|(root, rest)| root.join(rest));
+        match real.filter(|real| disk.real_path(path).is_ok_and(|now| now == *real)) {
+            Some(real) => take(disk, path, Some(&real), &mut found.files, &mut found.skipped),
+            None => {
+                let (name, why) = (shown(path), LINK.to_owned());
+                found.skipped.push(Skipped { name, why, named: false, is_fault: false });
+            }
+        }
+    }
+    found
+}
+
+/// Hears of a file: the path to it, the same without links, and what the disk knows.
+type EachFile<'e> = dyn FnMut(&Path, &Path, Stat) + 'e;
 
 /// A walk through a folder.
 struct Walk<'a> {
@@ -143,7 +183,7 @@ impl Walk<'_> {
         &mut self,
         folder: &Path,
         depth: usize,
-        each: &mut dyn FnMut(&Path, Stat),
+        each: &mut EachFile<'_>,
     ) -> Result<(), ImportError> {
         if depth == FOLDER_DEPTH_MAX {
             self.pass_over(folder, format!("deeper than {FOLDER_DEPTH_MAX} folders"));
@@ -162,7 +202,7 @@ impl Walk<'_> {
         &mut self,
         folder: &Path,
         depth: usize,
-        each: &mut dyn FnMut(&Path, Stat),
+        each: &mut EachFile<'_>,
     ) -> Result<(), ImportError> {
         let disk = self.disk;
         let real = disk.real_path(folder).map_err(disk_error("inspect", folder))?;
@@ -197,7 +237,7 @@ impl Walk<'_> {
             match disk.stat(&inner) {
                 Ok(Some(stat)) if stat.is_dir => self.folder(&inner, depth + 1, each)?,
                 Ok(Some(_)) if self.is_own(&real.join(name)) => {}
-                Ok(Some(stat)) => each(&inner, stat),
+                Ok(Some(stat)) => each(&inner, &real.join(name), stat),
                 Ok(None) => {}
                 Err(error) => self.cannot_read(&inner, &error),
             }
@@ -235,16 +275,24 @@ fn shown(path: &Path) -> String {
     path.strip_prefix(".").unwrap_or(path).display().to_string()
 }
 
+/// Takes a file. `real` is its path without links, where it was found in a folder.
 fn take(
     disk: &dyn Disk,
     path: &Path,
-    named: bool,
+    real: Option<&Path>,
     files: &mut Vec<NamedFile>,
     skipped: &mut Vec<Skipped>,
 ) {
-    let name = shown(path);
-    match kind_of(disk, path) {
-        Ok(Ok(kind)) => files.push(NamedFile { path: path.to_owned(), name, kind }),
+    let (name, named) = (shown(path), real.is_none());
+    let kind = match real {
+        Some(real) => kind_of(&InPlace(disk), real),
+        None => kind_of(disk, path),
+    };
+    match kind {
+        Ok(Ok(kind)) => {
+            let in_folder = real.map(|_| path.to_owned());
+            files.push(NamedFile { path: real.unwrap_or(path).to_owned(), in_folder, name, kind });
+        }
         Ok(Err(refusal)) => {
             let is_fault = refusal.is_fault_of(path);
             skipped.push(Skipped { name, why: refusal.0, named, is_fault });
@@ -352,6 +400,38 @@ mod tests {
         let link = collect(disk, &home, &[dir.path().join("link.txt")]).unwrap();
         assert_eq!(link.files.len(), 1, "a link that is named is taken");
         assert!(collect(disk, &home, &[dir.path().join("nowhere")]).is_err());
+    }
+
+    /// A link takes the place of a file after the walk, or of a folder above it.
+    #[test]
+    fn a_file_that_becomes_a_link_is_not_read() {
+        let (dir, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let disk: &dyn Disk = &HostDisk;
+        let (root, secret) = (dir.path(), out.path().join("a.txt"));
+        std::fs::write(&secret, "a secret of somebody else").unwrap();
+        std::fs::create_dir(root.join("sub")).unwrap();
+        let files = [root.join("a.txt"), root.join("sub/a.txt")];
+        files.iter().for_each(|file| std::fs::write(file, "some words").unwrap());
+        let home = home_at(&root.join("elsewhere"));
+        let mut paths = Vec::new();
+        files_below(disk, &home, root, &mut |path, _| paths.push(path.to_owned())).unwrap();
+        assert_eq!(paths, files);
+        let walked = collect(disk, &home, &[root.to_owned()]).unwrap().files;
+        let below = collect_below(disk, root, &paths).files;
+        assert_eq!(walked, below);
+        let readable = |file: &NamedFile| {
+            let in_place = InPlace(disk);
+            file.disk(disk, &in_place).read(&file.path)
+        };
+        assert!(below.iter().all(|file| readable(file).unwrap() == b"some words"));
+        std::fs::remove_file(&files[0]).unwrap();
+        std::os::unix::fs::symlink(&secret, &files[0]).unwrap();
+        std::fs::remove_dir_all(root.join("sub")).unwrap();
+        std::os::unix::fs::symlink(out.path(), root.join("sub")).unwrap();
+        assert!(below.iter().all(|file| readable(file).is_err()));
+        let again = collect_below(disk, root, &paths);
+        assert_eq!((again.files.len(), again.skipped.len()), (0, 2), "{again:?}");
+        assert!(again.skipped.iter().all(Skipped::is_link));
     }
 
     #[test]

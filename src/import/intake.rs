@@ -30,6 +30,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{day_name, file_of_item, item_name, shown_name};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::{Document, FEED_ITEM, is_known_by_title};
+use crate::os::{Disk, InPlace};
 use crate::upstream::dated;
 use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
@@ -110,11 +111,14 @@ impl<'a> Intake<'a> {
         report: &mut Report,
     ) -> Result<(), ImportError> {
         report.files += 1;
+        let all = self.target.disk;
+        let in_place = InPlace(all);
+        let disk = file.disk(all, &in_place);
         match file.kind {
             FileKind::Mail => {
                 let mut found = Vec::new();
                 mail::each_event(
-                    self.target.disk,
+                    disk,
                     self.target.zone,
                     &self.settings.readers,
                     &file.path,
@@ -135,7 +139,7 @@ impl<'a> Intake<'a> {
                     .try_for_each(|(number, event)| self.event(file, number, event, report))
             }
             FileKind::Mailbox => {
-                let (disk, zone) = (self.target.disk, self.target.zone);
+                let zone = self.target.zone;
                 let readers = self.settings.readers.clone();
                 mail::each_event(
                     disk,
@@ -149,12 +153,12 @@ impl<'a> Intake<'a> {
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
             FileKind::ChatLines => {
                 let mapping = fields::Mapping::chat_export();
-                self.loose_messages(&file.path, &file.name, &mapping, report)
+                self.loose_messages(disk, &file.path, &file.name, &mapping, report)
             }
             FileKind::ChatText | FileKind::ChatJson => {
-                let bytes = self.target.disk.read(&file.path);
+                let bytes = disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
-                let found = talks::exported(self.target.disk, file, &bytes, self.target.clock());
+                let found = talks::exported(disk, file, &bytes, self.target.clock());
                 let silent =
                     LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
                 silent.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
@@ -171,7 +175,7 @@ impl<'a> Intake<'a> {
                 }
             }
             FileKind::JsonFeed => {
-                let (disk, mapping) = (self.target.disk, fields::Mapping::feed());
+                let mapping = fields::Mapping::feed();
                 let mut undated = Vec::new();
                 let zone = self.target.zone;
                 fields::each_event(
@@ -185,7 +189,7 @@ impl<'a> Intake<'a> {
                 self.undated(file, undated, report)
             }
             FileKind::XmlFeed => {
-                let bytes = self.target.disk.read(&file.path);
+                let bytes = disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
                 let text = decode::marked_up(&bytes).unwrap_or_default();
                 match feed::read(&file.name, &text, self.target.zone) {
@@ -231,7 +235,9 @@ impl<'a> Intake<'a> {
     }
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let bytes = self.target.disk.read(&file.path).map_err(disk_error("read", &file.path))?;
+        let in_place = InPlace(self.target.disk);
+        let bytes = file.disk(self.target.disk, &in_place).read(&file.path);
+        let bytes = bytes.map_err(disk_error("read", &file.path))?;
         let (parts, held) = match read::guarded(|| self.parts(file, &bytes)) {
             Ok((mut parts, held)) => {
                 dated::set_heads(&mut parts, &file.name);
@@ -498,7 +504,9 @@ impl<'a> Intake<'a> {
     }
 
     fn conversations(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let disk = self.target.disk;
+        let all = self.target.disk;
+        let in_place = InPlace(all);
+        let disk = file.disk(all, &in_place);
         each_record(disk, &file.path, &mut |number, record| match record
             .and_then(|record| chats::conversation(&record))
         {
@@ -642,18 +650,18 @@ impl<'a> Intake<'a> {
         report: &mut Report,
     ) -> Result<(), ImportError> {
         report.files += 1;
-        self.loose_messages(file, &name_of(file), mapping, report)
+        self.loose_messages(self.target.disk, file, &name_of(file), mapping, report)
     }
 
     /// Messages that stand alone: their conversation is the one they name, or their file.
     fn loose_messages(
         &mut self,
+        disk: &dyn Disk,
         path: &Path,
         name: &str,
         mapping: &fields::Mapping,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        let disk = self.target.disk;
         let mut talks: BTreeMap<String, (Talk, Vec<Message>)> = BTreeMap::new();
         fields::each_event(disk, self.target.zone, mapping, path, name, &mut |number, event| {
             let Some((at, record)) = self.readable(name, number, event, report) else {
@@ -770,7 +778,6 @@ mod tests {
 
     use super::*;
     use crate::import::{TakenBack, find_taken_back, take_back};
-    use crate::os::Disk;
     use crate::os::real::HostDisk;
     use crate::upstream::Family;
 

@@ -23,7 +23,7 @@ use crate::contract::source::{
 use crate::contract::time::Timestamp;
 use crate::markup::document::{Document, PROJECT, is_known_by_title};
 use crate::model::SourceText;
-use crate::os::Disk;
+use crate::os::{Disk, InPlace};
 use crate::upstream::context::{of_event, of_members};
 use crate::upstream::dated;
 use crate::upstream::text::normalize;
@@ -123,6 +123,8 @@ pub(crate) fn each_unit(
     clock: Clock,
     take: &mut TakeUnit<'_>,
 ) -> Result<(), ImportError> {
+    let in_place = InPlace(disk);
+    let disk = file.disk(disk, &in_place);
     let zone = clock.zone;
     let (path, name) = (file.path.as_path(), file.name.as_str());
     match file.kind {
@@ -497,7 +499,8 @@ mod tests {
         let path = dir.path().join("a.eml");
         let disk: &dyn Disk = &HostDisk;
         disk.replace(&path, mail.replace('\n', "\r\n").as_bytes(), 0o640).unwrap();
-        let file = NamedFile { path, name: "a.eml".to_owned(), kind: FileKind::Mail };
+        let (in_folder, name, kind) = (None, "a.eml".to_owned(), FileKind::Mail);
+        let file = NamedFile { path, in_folder, name, kind };
         let (mut units, mut left) = (Vec::new(), Vec::new());
         let clock = Clock { zone: chrono_tz::UTC, now: Timestamp(0) };
         each_unit(disk, &Readers::default(), &file, clock, &mut |found| match found {
@@ -555,7 +558,7 @@ mod tests {
             let path = dir.path().join(name);
             let disk: &dyn Disk = &HostDisk;
             disk.replace(&path, text.as_bytes(), 0o640).unwrap();
-            let file = NamedFile { path, name: name.to_owned(), kind };
+            let file = NamedFile { path, in_folder: None, name: name.to_owned(), kind };
             let unit = list(disk, &file, chrono_tz::UTC).unwrap().remove(0);
             assert_eq!((unit.title(), unit.context.name()), (None, Some(name.to_owned())));
             for ((source, text), row) in unit.context.sources.iter().zip(&unit.texts).zip(rows) {

@@ -146,6 +146,61 @@ pub trait Disk: Send + Sync {
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
+/// A disk whose files are opened in place: a link anywhere on a path is an error, also one that appeared after the
+/// path was checked.
+pub(crate) struct InPlace<'d>(pub &'d dyn Disk);
+
+impl Disk for InPlace<'_> {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
+        let how = if how == Open::Read { Open::ReadInPlace } else { how };
+        self.0.open(path, how)
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.0.stat(path)
+    }
+
+    fn real_path(&self, path: &Path) -> io::Result<PathBuf> {
+        self.0.real_path(path)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.0.list(dir)
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.0.create_dir_all(dir)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        self.0.exchange(a, b)
+    }
+
+    fn hard_link(&self, existing: &Path, new: &Path) -> io::Result<()> {
+        self.0.hard_link(existing, new)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.remove_file(path)
+    }
+
+    fn remove_dir_all(&self, dir: &Path) -> io::Result<()> {
+        self.0.remove_dir_all(dir)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.0.sync_dir(dir)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.0.free_bytes(path)
+    }
+}
+
 /// What every disk can do with the operations above.
 impl dyn Disk + '_ {
     /// The whole content of a file.

@@ -60,17 +60,17 @@ mod tests {
     #[test]
     fn a_mark_names_all_that_is_left_until_it_is_cleared() {
         let (disk, path) = (SimDisk::new(), Path::new("/forgetting.json"));
+        let disk: &dyn Disk = &disk;
         let names = |name: &str| BTreeSet::from([name.to_owned()]);
-        assert!(read(&disk, path).unwrap().is_none());
-        clear(&disk, path).unwrap();
-        set(&disk, path, &Wanted { sources: names("a"), ..Wanted::default() }).unwrap();
-        set(&disk, path, &Wanted { files: names("b"), ..Wanted::default() }).unwrap();
-        let left = read(&disk, path).unwrap().unwrap();
+        assert!(read(disk, path).unwrap().is_none());
+        clear(disk, path).unwrap();
+        set(disk, path, &Wanted { sources: names("a"), ..Wanted::default() }).unwrap();
+        set(disk, path, &Wanted { files: names("b"), ..Wanted::default() }).unwrap();
+        let left = read(disk, path).unwrap().unwrap();
         assert_eq!((left.sources, left.files), (names("a"), names("b")));
-        let file: &dyn Disk = &disk;
-        file.replace(path, b"{", MODE).unwrap();
-        assert!(read(&disk, path).is_err(), "what does not read is not nothing");
-        clear(&disk, path).unwrap();
-        assert!(read(&disk, path).unwrap().is_none());
+        disk.replace(path, b"{", MODE).unwrap();
+        assert!(read(disk, path).is_err(), "what does not read is not nothing");
+        clear(disk, path).unwrap();
+        assert!(read(disk, path).unwrap().is_none());
     }
 }
