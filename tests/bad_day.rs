@@ -1411,14 +1411,14 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
                 // With its rights: `doctor` names keys that others can read.
                 std::fs::copy(other.path(&keys), home.path(&keys)).unwrap();
             },
-            exits: [6, 6, 0, 1],
+            exits: [6, 6, 6, 1],
             found: ("log", "belongs to another log"),
             fix: "summarizer recover",
         },
         Damage {
             name: "the log is an older copy",
             does: &|| std::fs::write(home.path(STORE), &older).unwrap(),
-            exits: [6, 6, 0, 1],
+            exits: [6, 6, 6, 1],
             found: ("log", "is not the log of this home"),
             fix: "summarizer recover",
         },
@@ -1429,7 +1429,7 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
                 bytes[4096..].fill(0);
                 std::fs::write(home.path(STORE), bytes).unwrap();
             },
-            exits: [6, 6, 0, 1],
+            exits: [6, 6, 6, 1],
             found: ("log", "damaged"),
             fix: "summarizer recover",
         },
@@ -1443,6 +1443,22 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
             },
             exits: [6, 6, 0, 1],
             found: ("log", "summaries are published"),
+            fix: "summarizer recover",
+        },
+        // The older copy above has the same keys, so this comes after it.
+        Damage {
+            name: "the keys of the log are gone",
+            does: &|| {
+                let files = std::fs::read_dir(home.path("run")).unwrap();
+                let files = files.map(|one| one.unwrap().path());
+                let keys: Vec<_> = files
+                    .filter(|path| path.extension().is_some_and(|end| end == "keys"))
+                    .collect();
+                assert_eq!(keys.len(), 1);
+                std::fs::remove_file(&keys[0]).unwrap();
+            },
+            exits: [6, 6, 6, 1],
+            found: ("log", "holds the keys that texts and answers in the log are sealed with"),
             fix: "summarizer recover",
         },
     ];

@@ -477,6 +477,27 @@ fn the_page_of_exit_codes_lists_those_of_the_binary() {
     let rows: Vec<(&str, &str)> =
         rows.map(|(code, rest)| (code, rest.split(" | ").next().unwrap())).collect();
     assert_eq!(rows, listed, "the page and --help say the same, word for word");
+    // The last column is what the unit says.
+    let dir = tempfile::tempdir().unwrap();
+    let mut print = clean("summarizer", dir.path());
+    print.args(["--home", "home", "service", "install", "--user", "--print"]);
+    let mut init = clean("summarizer", dir.path());
+    init.args(["--home", "home", "init"]);
+    assert_success(&run(init, "init"), "init", "");
+    let unit = String::from_utf8(run(print, "the unit").stdout).unwrap();
+    let of = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap().to_owned();
+    assert_eq!(of("Restart="), "on-failure");
+    let ends = of("RestartPreventExitStatus=");
+    let ends: Vec<&str> = ends.split(' ').collect();
+    let again = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.strip_prefix("| ")?.split(" | ").collect();
+        let (code, again) = (*cells.first()?, cells.last()?.trim_end_matches(" |"));
+        code.parse::<u8>().ok().map(|number| (code, number, again))
+    });
+    for (code, number, again) in again {
+        let restarts = number != 0 && !ends.contains(&code);
+        assert_eq!(again, if restarts { "yes" } else { "no" }, "exit code {code}");
+    }
 }
 
 /// The table of keys is made of the file that `init` writes: a row for each key, its default and its line of help.

@@ -60,10 +60,12 @@ impl VerifyArgs {
             let what = format!("cannot verify {}", dir.display());
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        if self.dir.is_none() {
-            compare_with_log(context, &mut report)?;
-        }
+        let compared = match self.dir {
+            None => compare_with_log(context, &mut report),
+            Some(_) => Ok(()),
+        };
         show(context, &report);
+        compared?;
         Ok(if report.violations_total == 0 { Exit::Done } else { Exit::Wrong })
     }
 }
@@ -86,7 +88,8 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
         }
         Err(failure) => {
             unchecked(said(&failure));
-            return Ok(());
+            // What follows from a log that cannot be read is not known to be right.
+            return if failure.exit == Exit::Storage { Err(failure) } else { Ok(()) };
         }
     };
     let compared = exporters::compare(&held.site(context));
