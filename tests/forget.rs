@@ -600,6 +600,13 @@ fn a_text_that_was_never_summarized_can_be_forgotten_and_of_a_chat_only_what_one
     assert!(names.collect::<String>().contains("waits/late.md"), "{added} {:?}", there.keys());
     let told = world.home.ok(&["forget", "waits/late.md"]);
     assert!(told.contains("1 record"), "{told}");
+    // A copy knows it too, although no key was destroyed.
+    let kept = tempfile::tempdir().unwrap();
+    let copy = kept.path().join("copy");
+    world.home.ok(&["backup", copy.to_str().unwrap()]);
+    let read = world.home.run(&["--home", copy.to_str().unwrap(), "read", "waits/late.md"]);
+    assert!(String::from_utf8_lossy(&read.stderr).contains("was forgotten"), "{read:?}");
+    world.home.ok(&["--home", copy.to_str().unwrap(), "replay", "--verify"]);
     world.home.run(&["drain"]);
     let chunks = every_file(&world.home.path("buses/chunks"));
     assert!(

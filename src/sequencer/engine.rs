@@ -633,10 +633,7 @@ pub(super) fn add_documents(
     let documents = &mut checkpoint.documents;
     documents.extend(checkpoint::identity(state));
     documents.extend(runs.documents());
-    let encoded = |(name, cursor): &(&str, Cursor)| {
-        (format!("cursor.{name}"), Some(codec::encode_cursor(cursor)))
-    };
-    documents.extend(cursors.iter().map(encoded));
+    documents.extend(cursor_documents(cursors));
 }
 
 /// About how long an event's payload is: its long parts, and a fixed number for the rest.
@@ -684,6 +681,16 @@ pub(super) fn load(
         Ok(ControlFlow::Continue(()))
     })?;
     Ok((state, runs, digest))
+}
+
+/// Cursors as a checkpoint stores them.
+pub(crate) fn cursor_documents(
+    cursors: &[(&str, Cursor)],
+) -> impl Iterator<Item = (String, Option<Vec<u8>>)> {
+    let encoded = |(name, cursor): &(&str, Cursor)| {
+        (format!("cursor.{name}"), Some(codec::encode_cursor(cursor)))
+    };
+    cursors.iter().map(encoded)
 }
 
 /// The position up to which an append-only projection was durable at the last checkpoint.

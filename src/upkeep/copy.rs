@@ -25,8 +25,10 @@ use crate::log::{
     Checkpoint, Commit, Fresh, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
 };
 use crate::os::Disk;
+use crate::sequencer::engine::cursor_documents;
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
+use crate::upkeep::forget::carried_out;
 
 /// Payload and body bytes after which a page ends.
 const PAGE_BYTES: usize = 4 << 20;
@@ -186,6 +188,8 @@ pub(crate) struct LogCopy {
     records: Vec<NewRecord>,
     marks: Vec<(Seq, Vec<u8>)>,
     last: (Seq, Digest),
+    /// The last `forget` in it. A copy has no keys of what went.
+    forgotten: Option<Seq>,
 }
 
 impl LogCopy {
@@ -200,7 +204,15 @@ impl LogCopy {
         let store = Store::open(Arc::clone(disk), path, options, fresh, &mut |_| {})?;
         let last = (Seq::ZERO, genesis(store_id));
         let (state, runs) = (State::default(), RunHeads::default());
-        Ok(LogCopy { store, state, runs, records: Vec::new(), marks: Vec::new(), last })
+        Ok(LogCopy {
+            store,
+            state,
+            runs,
+            records: Vec::new(),
+            marks: Vec::new(),
+            last,
+            forgotten: None,
+        })
     }
 
     /// The last copied record and its hash.
@@ -238,6 +250,9 @@ impl LogCopy {
             written.documents.extend(identity(state));
             written.documents.extend(self.runs.documents());
             checkpoint = Some(written);
+        }
+        if matches!(event, Event::Forgotten(_)) {
+            self.forgotten = Some(seq);
         }
         self.state.apply(seq, at, &event)?;
         self.runs.apply(&self.store.reader(), seq, &event)?;
@@ -291,6 +306,13 @@ impl LogCopy {
         let last = self.last.0;
         self.marks.retain(|(end, _)| *end <= last);
         self.write(None)?;
+        if let Some(last) = self.forgotten {
+            let documents = cursor_documents(&carried_out(last)).collect();
+            let applied = self.store.applied();
+            let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
+            let first = self.last.0.next();
+            self.store.append(Commit { first, records: &[], mark: b"", checkpoint })?;
+        }
         Ok(self.store)
     }
 }
