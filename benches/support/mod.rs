@@ -165,14 +165,26 @@ impl Bench {
         if let Some(every) = checkpoint_every {
             config.checkpoint_every_events = every;
         }
+        Bench::open_as(root, config, |_| {})
+    }
+
+    /// Opens a home with other options of its store.
+    pub fn open_with(root: &Path, change: impl FnOnce(&mut Options)) -> Bench {
+        let config = Config::load(None, &BTreeMap::new(), 2).expect("the defaults are valid");
+        Bench::open_as(root, config, change)
+    }
+
+    fn open_as(root: &Path, mut config: Config, change: impl FnOnce(&mut Options)) -> Bench {
         config.open_requests_max = 50_000_000;
         let machine = Machine::real();
         let home = Home::new(root, &config);
         home.create(machine.disk.as_ref()).expect("make the home");
         let path = home.store();
         let disk = Arc::clone(&machine.disk);
-        let store = Store::open(disk, &path, Options::beside(&path), [7; 16], &mut |_| {})
-            .expect("open the store");
+        let mut options = Options::beside(&path);
+        change(&mut options);
+        let store =
+            Store::open(disk, &path, options, [7; 16], &mut |_| {}).expect("open the store");
         let options = EngineOptions::of(&config);
         let engine =
             Engine::open(store, options, machine.clock.now(), &mut |_| {}).expect("open the log");
@@ -283,9 +295,13 @@ impl Bench {
 
     /// Completes every open request with a small item, in commits of the usual size.
     pub fn finish_all(&mut self) -> Ingested {
+        self.finish_all_with(&mut |_| vec![b'x'; 300])
+    }
+
+    /// The same with items that depend on their request.
+    pub fn finish_all_with(&mut self, item: &mut dyn FnMut(Seq) -> Vec<u8>) -> Ingested {
         let started = Instant::now();
         let mut done = Ingested::default();
-        let body = vec![b'x'; 300];
         while self.engine.state().open_count() > 0 {
             let now = self.machine.clock.now();
             while self.engine.settle(now).expect("settle") {}
@@ -305,7 +321,7 @@ impl Bench {
                 };
                 let outcome = Outcome::Produced {
                     summary,
-                    item: body.clone(),
+                    item: item(request),
                     warnings: Warnings::default(),
                     input: Box::default(),
                     provenance: None,

@@ -123,6 +123,9 @@ pub struct Options {
     pub home_key: HomeKey,
     /// Somebody only looks: the keys and the format stay as they are.
     pub only_looks: bool,
+    /// Whether new bodies are sealed. A bench measures what that costs; every home seals them.
+    #[cfg(any(test, feature = "internals"))]
+    pub seals_bodies: bool,
 }
 
 impl Options {
@@ -136,6 +139,8 @@ impl Options {
             archive_dir: path.with_file_name("archive"),
             home_key: HomeKey::default(),
             only_looks: false,
+            #[cfg(any(test, feature = "internals"))]
+            seals_bodies: true,
         }
     }
 }

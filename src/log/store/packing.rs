@@ -46,8 +46,11 @@ impl Packing {
         keys: &Arc<Keys>,
         head: (Seq, Digest),
     ) -> Result<Packing, LogError> {
+        let packer = Packer::new(options.compression_level)?;
+        #[cfg(any(test, feature = "internals"))]
+        let packer = packer.that_seals(options.seals_bodies);
         Ok(Packing {
-            packer: Packer::new(options.compression_level)?,
+            packer,
             keys: Arc::clone(keys),
             frame_bytes: options.frame_bytes,
             block: Block::default(),
