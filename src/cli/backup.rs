@@ -189,6 +189,7 @@ impl BackupArgs {
             return Err(unreadable("the end of the copied log"));
         }
         self.project(load_config(context)?.exports, disk, to, &copy, copied)?;
+        copy.note_forgotten().map_err(|error| copy_failed(&error))?;
         let store = copy.into_store().map_err(|error| copy_failed(&error))?;
         let keys = store.keys_file();
         store.close().map_err(|error| log_failed(&error))?;

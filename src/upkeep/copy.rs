@@ -285,6 +285,19 @@ impl LogCopy {
         Ok(())
     }
 
+    /// Notes that every `forget` in the log was carried out: a copy has nothing that went. What is not finished has
+    /// a mark of its own.
+    pub(crate) fn note_forgotten(&mut self) -> Result<(), CopyError> {
+        if let Some(last) = self.forgotten {
+            let documents = cursor_documents(&carried_out(last)).collect();
+            let applied = self.store.applied();
+            let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
+            let first = self.last.0.next();
+            self.store.append(Commit { first, records: &[], mark: b"", checkpoint })?;
+        }
+        Ok(())
+    }
+
     /// Stores a queue position, for a queue file that is another one now.
     pub(crate) fn set_mark(&mut self, mark: &[u8]) -> Result<(), CopyError> {
         let first = self.last.0.next();
@@ -306,13 +319,6 @@ impl LogCopy {
         let last = self.last.0;
         self.marks.retain(|(end, _)| *end <= last);
         self.write(None)?;
-        if let Some(last) = self.forgotten {
-            let documents = cursor_documents(&carried_out(last)).collect();
-            let applied = self.store.applied();
-            let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
-            let first = self.last.0.next();
-            self.store.append(Commit { first, records: &[], mark: b"", checkpoint })?;
-        }
         Ok(self.store)
     }
 }
