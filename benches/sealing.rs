@@ -3,8 +3,8 @@
 //!
 //! Each round does the same work in two new homes, one with sealed bodies and one without, and begins with
 //! the other one each time. It takes in REQUESTS lines, completes them with items of about 2,500 bytes,
-//! replays the log, and opens every body. It prints the middle of the ratios of the two, so a machine that does
-//! other work in some rounds changes little.
+//! replays the log, and opens every body. It prints the middle of the ratios of the two, for the time on the clock and
+//! for the time of the processors, which other work on the machine changes little.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "a program that prints figures")]
 
@@ -13,7 +13,7 @@ mod support;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use summarizer::contract::ids::Seq;
@@ -32,24 +32,28 @@ fn main() {
     let numbers = if measured() { numbers() } else { vec![2, 40] };
     let rounds = numbers.first().copied().unwrap_or(15).max(1);
     let requests = numbers.get(1).copied().unwrap_or(20_000).max(1);
-    let mut ratios: [Vec<f64>; 4] = Default::default();
-    let mut together = Vec::new();
+    let mut ratios: [[Vec<f64>; 2]; 4] = Default::default();
+    let mut together: [Vec<f64>; 2] = Default::default();
     for round in 0..rounds {
         let sealed_first = round % 2 == 0;
         let one = times(sealed_first, requests);
         let other = times(!sealed_first, requests);
         let (sealed, open) = if sealed_first { (one, other) } else { (other, one) };
-        for (part, ratios) in ratios.iter_mut().enumerate() {
-            ratios.push(sealed[part] / open[part]);
+        for kind in 0..2 {
+            for (part, ratios) in ratios.iter_mut().enumerate() {
+                ratios[kind].push(sealed[part][kind] / open[part][kind]);
+            }
+            // From the line to the durable end.
+            let both = |times: &[[f64; 2]; 4]| times[0][kind] + times[1][kind];
+            together[kind].push(both(&sealed) / both(&open));
         }
-        // From the line to the durable end.
-        together.push((sealed[0] + sealed[1]) / (open[0] + open[1]));
     }
     println!("{rounds} rounds of {requests} requests: time with sealed bodies / without");
-    for (part, ratios) in PARTS.iter().zip(&mut ratios) {
-        println!("{part:<28} {}", told(ratios));
+    println!("{:<28} {:<26} processors", "", "clock");
+    let rows = PARTS.iter().zip(ratios).chain([(&"intake and completion", together)]);
+    for (part, [mut clock, mut processors]) in rows {
+        println!("{part:<28} {:<26} {}", told(&mut clock), told(&mut processors));
     }
-    println!("{:<28} {}", "intake and completion", told(&mut together));
 }
 
 /// The middle of the ratios, and between which values the middle half of them lies.
@@ -59,30 +63,51 @@ fn told(ratios: &mut [f64]) -> String {
     format!("{:.3} ({:.3} to {:.3})", at(2), at(1), at(3))
 }
 
+/// When the clock began.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Seconds of the clock, and of the processors: all threads, in hundredths.
+fn now() -> [f64; 2] {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: f64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum();
+    [START.elapsed().as_secs_f64(), ticks / 100.0]
+}
+
+/// What passed since then; never zero, so that ratios are numbers.
+fn since(then: [f64; 2]) -> [f64; 2] {
+    let now = now();
+    [0, 1].map(|kind| (now[kind] - then[kind]).max(0.01))
+}
+
 /// Seconds of each part, in a home of its own.
-fn times(seals: bool, requests: u64) -> [f64; 4] {
+fn times(seals: bool, requests: u64) -> [[f64; 2]; 4] {
     let dir = scratch(if seals { "sealed" } else { "open" });
     let mut bench = Bench::open_with(&dir, |options| options.seals_bodies = seals);
     let queue = bench.home.queue.clone();
     write_queue(&queue, 0, requests).expect("write the queue");
-    let taken = bench.ingest();
-    let completed = bench.finish_all_with(&mut item);
+    let then = now();
+    bench.ingest();
+    let taken = since(then);
+    let then = now();
+    let lines = bench.finish_all_with(&mut item).lines;
+    let completed = since(then);
     let store = bench.home.store();
     bench.close();
-    let [replayed, opened] = read_again(&store, completed.lines);
+    let [replayed, opened] = read_again(&store, lines);
     std::fs::remove_dir_all(&dir).expect("remove the scratch directory");
-    [taken.elapsed.as_secs_f64(), completed.elapsed.as_secs_f64(), replayed, opened]
+    [taken, completed, replayed, opened]
 }
 
 /// Seconds of a replay, and of opening every body.
-fn read_again(path: &Path, bodies: u64) -> [f64; 2] {
+fn read_again(path: &Path, bodies: u64) -> [[f64; 2]; 2] {
     let disk = Machine::real().disk;
     let store = Store::open(Arc::clone(&disk), path, Options::beside(path), [7; 16], &mut |_| {})
         .expect("open the store");
     let log = store.reader();
-    let started = Instant::now();
+    let then = now();
     rebuild(&log, Until::Head, Compare::Nothing, &mut |_| {}).expect("replay");
-    let replayed = started.elapsed().as_secs_f64();
+    let replayed = since(then);
     let mut with_body = Vec::new();
     log.scan(Seq(1), None, &mut |entry| {
         let is_item = matches!(entry.event(), Ok(Event::SummaryProduced { .. }));
@@ -90,13 +115,13 @@ fn read_again(path: &Path, bodies: u64) -> [f64; 2] {
         ControlFlow::Continue(())
     })
     .expect("scan");
-    let started = Instant::now();
+    let then = now();
     let mut read = 0;
     for seq in with_body {
         let body = log.body(seq).expect("read a body").expect("nothing was forgotten");
         read += u64::from(body.len() >= ITEM_BYTES);
     }
-    let opened = started.elapsed().as_secs_f64();
+    let opened = since(then);
     assert_eq!(read, bodies, "each completed request has an item");
     store.close().expect("close the store");
     [replayed, opened]
