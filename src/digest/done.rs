@@ -251,8 +251,9 @@ fn in_short(verb: u32) -> u32 {
     number(&format!("short {verb}"))
 }
 
-/// A word of a sentence that is its verb and no thing.
-fn as_verb(word: u32) -> u32 {
+/// A word of a sentence that is its verb, or that stands in a clause without one: it names nothing that the verb was
+/// done to.
+fn aside(word: u32) -> u32 {
     word ^ 0x2c1b_3c6d
 }
 
@@ -592,6 +593,7 @@ fn told(sentence: &str) -> Option<SaidDone> {
         return Some(SaidDone { verbs: vec![ANY_VERB], words, doers, names });
     }
     let mut verbs = BTreeSet::new();
+    let mut asides = BTreeSet::new();
     let mut agents = BTreeSet::new();
     let mut kept = vec![false; words.len()];
     // `If it does not rain, the hall is booked`: what stands in front conditions the clause behind it.
@@ -613,25 +615,32 @@ fn told(sentence: &str) -> Option<SaidDone> {
         }
         let mut begin = clause.start;
         kept[clause.clone()].fill(true);
+        let mut is_told = false;
         for habits in &spoken {
             let done = &habits.done;
             if says_one(&spaced, &done.done) {
+                is_told = true;
                 verbs.insert(ANY_VERB);
             }
             for at in clause.clone() {
                 if done.finished.contains(words[at].folded.as_str()) && is_over(done, &words, at) {
-                    verbs.insert(as_verb(noun(&words[at].folded)));
+                    is_told = true;
+                    asides.insert(aside(noun(&words[at].folded)));
                     verbs.extend(done.making.iter().map(|word| verb(habits, word)));
                 }
                 if let Some((found, object)) = carried_out(habits, &words, at) {
+                    is_told = true;
                     verbs.extend(found);
-                    verbs.insert(as_verb(noun(&words[at].folded)));
+                    asides.insert(aside(noun(&words[at].folded)));
                     begin = begin.max(object);
                 }
                 if done.agents.contains(words[at].folded.as_str()) {
                     agents.extend((at + 1..words.len()).find(|at| !is_little(&words[*at])));
                 }
             }
+        }
+        if !is_told {
+            asides.extend(words[clause.clone()].iter().map(|word| aside(noun(&word.folded))));
         }
         agents.extend((clause.start..begin).filter(|at| !is_little(&words[*at])));
     }
@@ -656,6 +665,7 @@ fn told(sentence: &str) -> Option<SaidDone> {
     if verbs.is_empty() || content.is_empty() && (!doers.is_empty() || !is_whole) {
         return None;
     }
+    verbs.extend(asides);
     Some(SaidDone {
         verbs: verbs.into_iter().collect(),
         words: nouns(&content),
@@ -921,7 +931,7 @@ pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     }
     // `The bill of the butcher` is another thing than the bill of the baker: what the report names and the task
     // does not stands where the task names something that the report does not.
-    let is_else = |word: &&u32| !is_of_task(word) && !told.verbs.contains(&as_verb(**word));
+    let is_else = |word: &&u32| !is_of_task(word) && !told.verbs.contains(&aside(**word));
     let differs = told.words.iter().any(|word| is_else(&word)) && !part.words.iter().all(has);
     if differs || told.words.iter().filter(is_else).any(|word| others().contains(word)) {
         return false;

@@ -337,6 +337,7 @@ mod tests {
             "Come by and see the new lamps.\n\nYou get this because you signed up. Unsubscribe: https://s.example/u\n",
             "Bitte kommt vorbei.\n\nHier klicken, um den Newsletter abzubestellen: https://s.example\nNewsletter abbestellen\n",
             "Por favor, visita la tienda.\n\nSi no quiere recibir este boletín, haga clic aquí.\n",
+            "Please visit us before Friday. If you no longer want our newsletter, you can unsubscribe at any time.\n",
         ] {
             assert!(ask(letter).is_empty(), "{letter}");
         }

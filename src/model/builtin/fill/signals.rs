@@ -57,30 +57,45 @@ pub(crate) fn is_open_box(scene: &Scene<'_, '_>, at: usize) -> bool {
 }
 
 /// Whether a text is one for everybody. The words of newsletters say so only where newsletters have them: in a
-/// line that frames the text, beside a link, or above the text. From a sender that is no person several of them are
-/// enough, and from a company one. In running text people write of such things themselves: `Please unsubscribe me.`
+/// line that frames the text, beside a link, or above the text. In running text people write of such things
+/// themselves: `Please unsubscribe me.` There a sentence counts that speaks to its reader and wishes nothing; from
+/// a sender that is no person one that wishes nothing is enough.
 fn is_sent_to_everybody(scene: &Scene<'_, '_>, from: &str) -> bool {
-    let by_person = || from.is_empty() || named_after(from) == Some(Named::Person);
-    let mut said: Vec<(usize, usize)> = Vec::new();
-    for (phrase, words) in lexicon().mail.bulk.iter().enumerate() {
-        let found = scene.index().find(words).into_iter().map(|mention| mention.sentence);
-        said.extend(found.filter(|at| !is_open_box(scene, *at)).map(|at| (at, phrase)));
-    }
+    let by_person = from.is_empty() || named_after(from) == Some(Named::Person);
+    let by_person = by_person && !is_company(scene);
+    let words_of = |at: usize| spaced(scene.text.sentence(at));
+    let wishes = |at: usize| {
+        let words = words_of(at);
+        lexicon().mail.wishes.iter().any(|one| words.contains(&format!(" {one} ")))
+    };
+    // `If you want no more of these, please unsubscribe.`
+    let leaves_it_open = |at: usize| {
+        let words = words_of(at);
+        lexicon().mail.conditions.iter().any(|one| words.contains(&format!(" {one} ")))
+    };
+    let speaks_to_reader =
+        |at: usize| words_of(at).split(' ').any(|word| lexicon().ask.reader.contains(word));
     let kind = |at: usize| scene.text.block_of(at).kind;
-    let stands_in_place = |at: usize| match kind(at) {
-        Kind::Signature | Kind::Link => true,
-        Kind::Header | Kind::Heading(_) => !by_person(),
+    let is_above_link =
+        |at: usize| at + 1 < scene.text.sentences.len() && kind(at + 1) == Kind::Link;
+    let counts = |at: usize| match kind(at) {
+        Kind::Signature | Kind::Link | Kind::Table | Kind::Columns => true,
+        Kind::Header | Kind::Heading(_) => !by_person,
+        _ if is_open_box(scene, at) => false,
         _ => {
             has_link(scene.text.sentence(at))
-                || (at + 1 < scene.text.sentences.len() && kind(at + 1) == Kind::Link)
+                || is_above_link(at)
+                || leaves_it_open(at)
+                || !wishes(at) && (!by_person || speaks_to_reader(at))
         }
     };
-    let is_several = |(at, phrase): &(usize, usize)| {
-        said.iter().any(|(other, words)| other != at && words != phrase)
-    };
-    said.iter().any(|(at, _)| stands_in_place(*at))
-        || !by_person() && said.iter().any(is_several)
-        || !said.is_empty() && is_company(scene)
+    says_where(scene, &lexicon().mail.bulk, counts)
+}
+
+/// Whether a text says one of some phrases in a sentence that counts.
+fn says_where(scene: &Scene<'_, '_>, phrases: &[String], counts: impl Fn(usize) -> bool) -> bool {
+    let said = phrases.iter().flat_map(|phrase| scene.index().find(phrase));
+    said.map(|mention| mention.sentence).any(counts)
 }
 
 /// Whether a sentence has an address of the web, or asks for a click.

@@ -398,6 +398,8 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     offers: Vec<String>,
     bulk: Vec<String>,
     links: Vec<String>,
+    wishes: Vec<String>,
+    conditions: Vec<String>,
     passes_on: Vec<String>,
     greeting_questions: Vec<String>,
     bulk_senders: Vec<String>,
