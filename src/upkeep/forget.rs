@@ -399,10 +399,10 @@ pub fn known_ids(log: &Reader, ids: &BTreeSet<String>) -> Result<BTreeSet<String
                     asked.entry(request).or_default().extend(named);
                 }
             }
-            Event::ModelResponded { request, .. } if asked.contains_key(&request) => {
-                if log.body(entry.seq)?.is_some() {
-                    known.extend(asked.remove(&request).unwrap_or_default());
-                }
+            Event::ModelResponded { request, .. }
+                if asked.contains_key(&request) && log.body(entry.seq)?.is_some() =>
+            {
+                known.extend(asked.remove(&request).unwrap_or_default());
             }
             Event::SummaryProduced { request, .. } => {
                 if let Some(body) = log.body(entry.seq)? {
