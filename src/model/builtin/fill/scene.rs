@@ -493,16 +493,9 @@ impl<'t, 'a> Scene<'t, 'a> {
     pub(crate) fn prose(&self, focus: &Focus) -> Vec<usize> {
         let mut found = focus.sentences.clone();
         found.retain(|&at| self.tells(at));
-        let words_of = |found: &[usize]| -> usize {
-            found.iter().map(|&at| self.text.tokens_of(at).len()).sum()
-        };
-        let words = words_of(&found);
+        let words: usize = found.iter().map(|&at| self.text.tokens_of(at).len()).sum();
         if words >= PROSE_WORDS_MIN || !found.is_empty() && !self.points_below(&found) {
-            let mut to_the_point = found.clone();
-            to_the_point.retain(|&at| !quality::is_beside(self.text, at));
-            let kept = words_of(&to_the_point);
-            // A text about licences is about them.
-            return if kept >= PROSE_WORDS_MIN && kept * 2 > words { to_the_point } else { found };
+            return self.to_the_point(found);
         }
         // `See below.` sums up nothing: then what is quoted below counts too.
         let mut quoted = focus.sentences.clone();
@@ -531,6 +524,24 @@ impl<'t, 'a> Scene<'t, 'a> {
         let passes_on = |phrase: &String| said.contains(&format!(" {phrase} "));
         lexicon().mail.passes_on.iter().any(passes_on)
             || own.iter().all(|&at| self.text.sentence(at).trim_end().ends_with('?'))
+    }
+
+    /// Sentences without those that are beside the matter: a section about the licence, and where others say more, words
+    /// about it. A text about licences is about them.
+    fn to_the_point(&self, found: Vec<usize>) -> Vec<usize> {
+        let words = |found: &[usize]| -> usize {
+            found.iter().map(|&at| self.text.tokens_of(at).len()).sum()
+        };
+        let mut rest = found.clone();
+        rest.retain(|&at| !quality::is_aside(self.text, at));
+        let found = if words(&rest) >= PROSE_WORDS_MIN { rest } else { found };
+        let mut rest = found.clone();
+        rest.retain(|&at| !quality::is_beside(self.text, at));
+        if words(&rest) >= PROSE_WORDS_MIN && words(&rest) * 2 > words(&found) {
+            rest
+        } else {
+            found
+        }
     }
 
     /// The first bytes of the text: what stands in where no sentence says anything.

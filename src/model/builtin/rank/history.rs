@@ -3,6 +3,8 @@
 //! Contract. A part is a history when three headings of one level or more name versions or days, and most follow in
 //! order. The newest counts fully, each older one less. What stands before the first counts little, unless a heading
 //! there says that it is still to come.
+//!
+//! See docs/adr/0134-marks-in-texts-and-histories.md.
 
 use std::cmp::Ordering;
 
@@ -168,8 +170,7 @@ mod tests {
         assert_eq!(factor(falling, "All changes"), BEFORE);
         let rising = "## Version 1.0\n\n- A wall\n\n## Version 1.1\n\n- A door\n\n## Version 1.2\n\n- A clock\n";
         assert_eq!((factor(rising, "A wall"), factor(rising, "A clock")), (FACTORS[2], FACTORS[0]));
-        let days =
-            "# 2026-03-04\n\nThe roof.\n\n# 2026-03-02\n\nThe door.\n\n# 2026-02-28\n\nThe wall.\n";
+        let days = "# Diary\n\n## 2026-03-04\n\nThe roof.\n\n## 2026-03-02\n\nThe door.\n\n## 2026-02-28\n\nThe wall.\n";
         assert_eq!(factor(days, "The wall"), FACTORS[2]);
     }
 

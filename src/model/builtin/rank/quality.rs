@@ -206,7 +206,7 @@ pub(crate) fn is_beside(text: &Text<'_>, sentence: usize) -> bool {
 }
 
 /// Whether the heading above a sentence is one for what is beside the matter: `License`, `How to contribute`.
-fn is_aside(text: &Text<'_>, sentence: usize) -> bool {
+pub(crate) fn is_aside(text: &Text<'_>, sentence: usize) -> bool {
     let Some(heading) = heading_above(text, sentence) else { return false };
     let mut titles = heading.sentences.clone().filter(|at| *at != sentence);
     titles.any(|at| {
@@ -379,7 +379,7 @@ mod tests {
         for (source, names) in [
             (
                 "Etaient présents :\n\nMesdames et Messieurs les Conseillers :\n\n- Josiane MARTY, Isabelle VINCENT,\n- Alain GAUCHER\n",
-                2,
+                3,
             ),
             ("Anwesend:\nAna Ruiz, Ben Okafor, Kim Sato\n\nDas Dach wird repariert.\n", 1),
         ] {

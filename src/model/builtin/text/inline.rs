@@ -1,8 +1,11 @@
 //! Marks of Markdown and HTML between the words of a text: bold words, links, pictures, tags.
 //!
-//! Contract. A link leaves its words: `[words](address "title")`, `[words][label]`, `<https://a.example>`. A picture leaves
-//! nothing, also inside a link. A known tag of HTML leaves nothing. What stands between backticks is code and stays
-//! as it is. A hyphen that only breaks a word at the end of a line leaves nothing. Brackets that are no link stay: `a[i]`, `[1]`. The cost grows with the length of the text and no faster.
+//! Contract. A link leaves its words: `[words](address "title")`, `[words][label]`, `<https://a.example>`. A picture
+//! leaves nothing, also inside a link. A known tag of HTML leaves nothing. What stands between backticks is code and
+//! stays as it is. A hyphen that only breaks a word at the end of a line leaves nothing. Brackets that are no link stay:
+//! `a[i]`, `[1]`. The cost grows with the length of the text and no faster.
+//!
+//! See docs/adr/0134-marks-in-texts-and-histories.md.
 
 use std::ops::Range;
 
