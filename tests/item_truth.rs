@@ -831,6 +831,7 @@ fn a_text_is_of_the_day_that_it_writes_in_every_zone() {
             assert!(on_day.contains(id), "{zone}: {item}");
             assert_eq!(item["day"], "2026-02-11", "{zone}: {item}");
         }
-        assert_eq!(items.iter().filter(|item| item["meta"]["ts_precision"] == "local").count(), 4);
+        // Only the note with a day alone has no clock time.
+        assert_eq!(items.iter().filter(|item| item["meta"]["ts_precision"] == "local").count(), 5);
     }
 }

@@ -2550,6 +2550,18 @@ fn several_tasks_are_settled_at_once_and_a_short_id_says_what_it_may_mean() {
     );
 }
 
+#[test]
+fn the_digest_of_a_day_to_come_is_not_the_newest() {
+    let person = person_with(&[
+        ("mine/roof.md", "---\ndate: 2026-02-11\n---\nThe roof was repaired on Monday.\n"),
+        ("mine/dance.md", "---\ndate: 2999-03-04\n---\nThe dance begins at eight in the hall.\n"),
+    ]);
+    person.run(0, &home(&["add", "--init", "mine"]));
+    person.run(0, &home(&["digest", "build"]));
+    says(&person.run(0, &home(&["digest", "show"])).out, &["2026-02-11", "roof"]);
+    says(&person.run(0, &home(&["digest", "show", "--day", "2999-03-04"])).out, &["dance"]);
+}
+
 /// A mistyped home must not become one when a unit starts.
 #[test]
 fn a_unit_is_written_for_a_home_that_exists() {

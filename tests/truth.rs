@@ -523,8 +523,14 @@ fn requests_that_do_not_run_through(home: &Home) {
     home.ok(&["--json", "digest", "build"]);
     let tasks = home.ok(&["--json", "task", "list", "--all"]);
     let task = tasks[0]["task_id"].as_str().unwrap_or_else(|| panic!("{tasks:?}")).to_owned();
-    home.ok(&["--json", "task", "done", &task]);
-    home.ok(&["--json", "task", "reopen", &task]);
+    // The answer tells the task as it is then.
+    let ended = home.ok(&["--json", "task", "done", &task]);
+    assert_eq!((&ended[0]["task"]["open"], &ended[0]["changed"]), (&json!(false), &json!(true)));
+    let open = home.ok(&["--json", "task", "reopen", &task]);
+    assert_eq!(
+        (&open[0]["task"]["open"], &open[0]["task"]["closed"]),
+        (&json!(true), &Value::Null)
+    );
     home.ok(&["--json", "digest", "build"]);
     let bags = home.ok(&["--json", "digest", "list"]);
     let id = |at: usize| bags[0]["bags"][at]["bag_id"].as_str().unwrap().to_owned();

@@ -68,7 +68,13 @@ pub(super) fn run(
         (Some(label), _) => chosen.retain(|bag| bag.window_label == label),
         (None, Some(day)) => chosen.retain(|bag| holds(bag, day)),
         (None, None) => {
-            let newest = chosen.iter().map(|bag| bag.window_label.clone()).max();
+            // An appointment of next month is no news: a window that has begun goes before one that has not.
+            let today = context.machine.clock.now().day_in(zone).to_string();
+            let begun =
+                |bag: &&&BagEntry| bag.start_day.as_ref().is_none_or(|first| *first <= today);
+            let of_begun = chosen.iter().filter(begun).map(|bag| bag.window_label.clone()).max();
+            let of_all = || chosen.iter().map(|bag| bag.window_label.clone()).max();
+            let newest = of_begun.or_else(of_all);
             chosen.retain(|bag| Some(&bag.window_label) == newest.as_ref());
         }
     }

@@ -250,12 +250,31 @@ fn with_digits(mut members: Map<String, Value>, yaml: &str) -> Map<String, Value
     members
 }
 
+/// The members of a front matter in which people wrote `title: Rope: the end`. YAML refuses a colon in a plain value.
+fn of_plain_values(yaml: &str) -> Option<Map<String, Value>> {
+    let quoted = |line: &str| {
+        let plain = line.split_once(": ").map(|(name, value)| (name, value.trim()));
+        let plain = plain.filter(|(name, value)| {
+            let is_name = !name.starts_with([' ', '\t', '-', '#', '"', '\'']);
+            is_name
+                && value.contains(": ")
+                && !value.starts_with(['"', '\'', '[', '{', '|', '>', '&', '*', '!'])
+        });
+        plain.map_or(line.to_owned(), |(name, value)| {
+            format!("{name}: '{}'", value.replace('\'', "''"))
+        })
+    };
+    let lines: Vec<String> = yaml.lines().map(quoted).collect();
+    serde_saphyr::from_str(&lines.join("\n")).ok()
+}
+
 impl FrontMatterFacts {
     fn read(front: FrontMatter<'_>) -> FrontMatterFacts {
         let (lines, members) = match front {
             FrontMatter::Yaml(yaml) => {
                 let members = || serde_saphyr::from_str(yaml).ok();
-                let members = members_in_braces(yaml).or_else(members);
+                let members =
+                    members_in_braces(yaml).or_else(members).or_else(|| of_plain_values(yaml));
                 (yaml, members.map(|members| with_digits(members, yaml)))
             }
             FrontMatter::Toml(toml) => (toml, toml.parse().ok().map(members_of_toml)),
@@ -354,6 +373,17 @@ fn words_of(value: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_colon_in_a_plain_value_takes_nothing_from_the_front_matter() {
+        let front = "title: PRIVATE: it's the rope\ndate: 2026-02-11\ntags: [rope]\n";
+        let facts = FrontMatterFacts::read(FrontMatter::Yaml(front));
+        assert_eq!(facts.title.as_deref(), Some("PRIVATE: it's the rope"));
+        assert_eq!(
+            (facts.date.as_deref(), facts.labels),
+            (Some("2026-02-11"), vec!["rope".to_owned()])
+        );
+    }
 
     #[test]
     fn front_matter_leaves_the_text_and_says_what_the_document_is() {

@@ -33,6 +33,7 @@ use crate::digest::project::ProjectRules;
 use crate::digest::publish::{DigestError, Digests};
 use crate::digest::queries;
 use crate::digest::selector::Selectors;
+use crate::digest::tasks::Closed;
 use crate::export::run_record::Environment;
 use crate::facts::digest::{DigestFact, TaskSettled, WindowType};
 use crate::facts::window::Window;
@@ -394,7 +395,10 @@ impl Digester {
             }));
         };
         let changes = task["open"] == done;
+        let mut told = (*task).clone();
         if changes {
+            told["open"] = (!done).into();
+            told["closed"] = done.then(|| Closed::ByPerson.told()).into();
             let fact = DigestFact::TaskSettled(TaskSettled {
                 task_id: text(task, "task_id"),
                 done,
@@ -404,7 +408,7 @@ impl Digester {
             journal.note(vec![Note::with_body(Event::Digest(fact), words)])?;
             self.digests.read(None)?;
         }
-        Ok(Ok(json!({"task": task, "done": done, "changed": changes})))
+        Ok(Ok(json!({"task": told, "done": done, "changed": changes})))
     }
 
     fn list(&mut self, wanted: &queries::BagFilter) -> Result<Result<Value, String>, BuildError> {

@@ -1,7 +1,7 @@
 //! Marks of Markdown and HTML between the words of a text: bold words, links, pictures, tags.
 //!
 //! Contract. A link leaves its words: `[words](address "title")`, `[words][label]`, `<https://a.example>`. A picture
-//! leaves nothing, also inside a link. A known tag of HTML leaves nothing. What stands between backticks is code and
+//! leaves nothing, also inside a link, and so does the mark of a footnote. A known tag of HTML leaves nothing. What stands between backticks is code and
 //! stays as it is. A hyphen that only breaks a word at the end of a line leaves nothing. Brackets that are no link stay:
 //! `a[i]`, `[1]`. The cost grows with the length of the text and no faster.
 //!
@@ -27,6 +27,9 @@ const LABEL_BYTES_MAX: usize = 200;
 const TAGS: &str = " a abbr b big blockquote br center code dd del details div dl dt em figcaption figure font h1 h2 h3 h4 h5 h6 \
     hr i img ins kbd li mark ol p picture pre s samp small source span strike strong sub summary sup table tbody td th thead tr \
     tt u ul video ";
+
+/// Tags that may be placeholders of the text where they hold no members: `<source>`.
+const WORDS: &str = " a abbr big figcaption figure font img mark picture source video ";
 
 /// A quotation as a summary shows it.
 pub(crate) fn unmarked(source: &str) -> String {
@@ -166,6 +169,7 @@ fn marks(source: &str) -> Vec<Range<usize>> {
             b'`' => Begun::Words(code_length(rest)),
             b'!' if rest.starts_with("![") => link_at(source, at + 1, &closings)
                 .map_or(Begun::Nothing, |(_, end)| Begun::Mark(end - at)),
+            b'[' if rest.starts_with("[^") => Begun::mark(note_length(rest)),
             b'[' => link_at(source, at, &closings)
                 .map_or(Begun::Nothing, |(close, end)| Begun::Pair(1, close..end)),
             b'<' => match address_in_angles(rest) {
@@ -238,6 +242,19 @@ fn stressed(before: &str, rest: &str) -> Option<(usize, usize)> {
     let is_one = mark.len() == 2
         || !behind.starts_with(sign) && !(sign == '_' && behind.starts_with(char::is_alphanumeric));
     (!words.ends_with(char::is_whitespace) && is_one).then_some((mark.len(), end))
+}
+
+/// The length of the mark of a footnote, `[^1]`, or of the mark before its text, `[^1]: `; or 0.
+fn note_length(text: &str) -> usize {
+    let Some(end) = text.bytes().take(LABEL_BYTES_MAX).position(|byte| byte == b']') else {
+        return 0;
+    };
+    if end < 3 || text[..end].contains(char::is_whitespace) {
+        return 0;
+    }
+    let behind = &text[end + 1..];
+    let said = behind.strip_prefix(':').map_or(behind, str::trim_start);
+    text.len() - said.len()
 }
 
 /// Words that are struck in the middle of others are not said any more. Those that begin a text are: it is about them.
@@ -355,6 +372,10 @@ fn tag_length(before: &str, text: &str) -> usize {
         return 0;
     }
     let behind = &inner[name..];
+    let is_word = WORDS.contains(&format!(" {} ", inner[..name].to_ascii_lowercase()));
+    if is_word && behind.starts_with('>') && !text[1..].starts_with('/') {
+        return 0;
+    }
     if !behind.starts_with(|c: char| c.is_whitespace() || matches!(c, '>' | '/')) {
         return 0;
     }
@@ -391,6 +412,8 @@ mod tests {
             ("[![logo](l.png) Name](https://a.example)", " Name"),
             ("![a photo](p.png), **Kim** said.", ", Kim said."),
             ("*A name* of a _thing_ is **very** *ser*ial.", "A name of a thing is very serial."),
+            ("It leaks.[^1] It is [^two] old.", "It leaks. It is  old."),
+            ("[^1]: It costs 4 EUR.", "It costs 4 EUR."),
             ("~~An old **plan**~~ is ~4 EUR", "An old plan is ~4 EUR"),
             ("**[Kim](k.md)** and [**Lee**](l.md)", "Kim and Lee"),
             (
@@ -411,7 +434,7 @@ mod tests {
             "So [x](y z) is.",
             "As [1][2] say, a[i][j] is in Vec<a>.",
             "Call `[a](b)` with ``<table> ` **x**``.",
-            "Give <name> and 3 < 4 > 2.",
+            "Give <name> and <source> and 3 < 4 > 2, [^ and [^a b].",
             "Open [a `](b)` c",
             "Take a_name_here, __init__ and _a",
             "* a star * and 2 * 3 * 4",
