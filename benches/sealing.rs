@@ -140,7 +140,7 @@ fn item(request: Seq) -> Vec<u8> {
         for _ in 0..6 {
             text.push_str(PARTS[(bits % 16) as usize]);
             bits >>= 4;
-            if bits % 4 == 0 {
+            if bits.is_multiple_of(4) {
                 text.push(' ');
             }
             bits >>= 2;

@@ -334,6 +334,11 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "nopublish"
         | "dontpublish"
         | "notpublish"
+        | "skippublish"
+        | "skippublishing"
+        | "skippublication"
+        | "hiddenfrompublic"
+        | "hidefrompublic"
         | "notforpublication"
         | "notforpublishing"
         | "noshare"
@@ -801,11 +806,13 @@ pub(crate) fn is_private_title(title: &str) -> bool {
         title = rest.trim_start();
     }
     let in_brackets = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-    // In capitals before a colon it is a mark, and else the beginning of a sentence.
-    let in_capitals = title.split_once(':').filter(|(word, _)| {
-        word.chars().any(char::is_alphabetic) && !word.chars().any(char::is_lowercase)
+    // Before a colon a word in capitals is a mark, and else the beginning of a sentence. `Do not share` can only be one.
+    let before_colon = title.split_once(':').filter(|(word, _)| {
+        let in_capitals =
+            word.chars().any(char::is_alphabetic) && !word.chars().any(char::is_lowercase);
+        in_capitals || word.trim().contains(' ')
     });
-    let marks = in_brackets.into_iter().chain(in_capitals);
+    let marks = in_brackets.into_iter().chain(before_colon);
     is_private_word(title) || marks.into_iter().any(|(word, _)| is_private_word(word))
 }
 
@@ -866,6 +873,7 @@ mod tests {
             "privado",
             "PRIVATE: the boat",
             "Re: VERTRAULICH: Angebot",
+            "Do not share: the boat",
         ];
         for title in marks {
             assert_eq!(said("title", title), Some(false), "{title}");
@@ -908,6 +916,9 @@ mod tests {
             (json!({"Publish": true}), Some(true)),
             (json!({"PUBLISH": "no"}), Some(false)),
             (json!({"exclude_from_publishing": true}), Some(false)),
+            (json!({"skip_publish": true}), Some(false)),
+            (json!({"hidden_from_public": "yes"}), Some(false)),
+            (json!({"skip_publishing": false}), None),
             (json!({"exclude_from_site": false}), None),
             (json!({"exclude_from_toc": true}), None),
             (json!({"allow_publish": "no"}), Some(false)),

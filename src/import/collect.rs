@@ -363,6 +363,7 @@ pub(crate) fn in_short(skipped: &[Skipped]) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "files of a test need not be durable")]
 mod tests {
     use super::*;
     use crate::config::Config;

@@ -250,7 +250,6 @@ impl Store {
     }
 
     /// The position the tables stand for.
-    #[cfg(any(test, feature = "internals"))]
     pub fn applied(&self) -> Seq {
         self.shared.published().applied
     }

@@ -61,7 +61,8 @@ pub(crate) fn shown(source: &str, bytes: usize) -> Range<usize> {
     }
     let whole = marks(source);
     let (mut visible, mut from, mut end) = (0, 0, source.len());
-    for gap in whole.iter().cloned().chain([source.len()..source.len()]) {
+    let behind = source.len()..source.len();
+    for gap in whole.iter().cloned().chain(std::iter::once(behind)) {
         let words = gap.start - from;
         if visible + words > bytes {
             end = from + bytes - visible;
@@ -240,7 +241,7 @@ fn stressed(before: &str, rest: &str) -> Option<(usize, usize)> {
     let (words, behind) = (&inner[..end], &inner[end + mark.len()..]);
     // One star or line may stand in bold words, and is then none that ends.
     let is_one = mark.len() == 2
-        || !behind.starts_with(sign) && !(sign == '_' && behind.starts_with(char::is_alphanumeric));
+        || !(behind.starts_with(sign) || sign == '_' && behind.starts_with(char::is_alphanumeric));
     (!words.ends_with(char::is_whitespace) && is_one).then_some((mark.len(), end))
 }
 
