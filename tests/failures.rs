@@ -123,6 +123,29 @@ fn who_reads_is_told_how_many_requests_failed_or_wait() {
     assert!(!said.contains("says why"), "who names a summary asks for nothing else: {said}");
 }
 
+/// The second time the request waits for the first one, which is tried again in an hour.
+#[test]
+fn add_says_what_its_requests_still_wait_for() {
+    let later = "[retry]\nbase_delay = \"1 h\"\nmax_delay = \"1 h\"\n";
+    let home = Home::new(&at(&closed_port(), later));
+    std::fs::write(home.path("note.txt"), "The roof was repaired on Monday.").unwrap();
+    let note = home.path("note.txt");
+    let add = || {
+        let ran = home.run(&["add", "--flow", FLOW, note.to_str().unwrap()]);
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    for _ in 0..2 {
+        let (code, said) = add();
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("note.txt") && said.contains("connection"), "{said}");
+    }
+    home.ok(&["pause"]);
+    std::fs::write(&note, "The roof leaks again.").unwrap();
+    let (code, said) = add();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("summarizer status"), "{said}");
+}
+
 #[test]
 fn a_request_without_a_summary_is_explained_by_every_command_that_is_asked_for_it() {
     let home = Home::new(&at(&closed_port(), ""));
@@ -1071,7 +1094,9 @@ fn a_run_of_a_paused_home_says_that_work_waits() {
     assert_eq!(last_record(&home)["status"], "empty_success");
     home.ok(&["pause"]);
     home.ask("r", FREE, "A text.");
-    home.ok(&["drain"]);
+    let ran = home.run(&["drain"]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert!(said.contains("paused") && said.contains("summarizer resume"), "{said}");
     let warnings = warned(&home, "work_waits");
     assert!(warnings[0].starts_with("the service is paused (operator)"), "{warnings:?}");
     assert_eq!(last_record(&home)["status"], "partial_success");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::acks::{AckProgress, AckTail, Ended, is_failure, why};
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::interrupt::{listen, stopped};
 use super::outcome::{Made, Naming, made_lines, name_earlier};
@@ -19,6 +20,7 @@ use super::waiting::Wait;
 use super::{Context, names, ui};
 use crate::config::Config;
 use crate::contract::versions::{file_of_item, is_day_name, shown_name};
+use crate::control::question::Question;
 use crate::control::socket::ControlClient;
 use crate::home::Home;
 use crate::import::Report;
@@ -100,6 +102,7 @@ impl AddArgs {
             skipped: &taken.skipped,
             aside: taken.aside,
             gone: &taken.gone,
+            is_worked_off: !self.no_wait && !stop.is_raised(),
         };
         if stop.is_raised() {
             imported.finish(context, &Ended::default(), ids.len());
@@ -115,9 +118,16 @@ impl AddArgs {
         if !context.ui.json {
             name_failures(context, requests, &ended);
         }
+        let left = |id: &&String| !ended.acks.contains_key(*id) && !ended.failing.contains_key(*id);
+        let left: Vec<&String> = ids.iter().filter(left).collect();
+        if !stop.is_raised() && !context.ui.json {
+            name_waiting(context, requests, &left);
+        }
         let exit = imported.finish(context, &ended, ids.len());
         match stop.is_raised() && ended.acks.len() < ids.len() {
             true => super::serve::stopped_early(context, &ended),
+            // Another host makes what is left of a shared log.
+            false if !left.is_empty() && !is_shared(context) => Ok(Exit::Wrong),
             false => Ok(exit),
         }
     }
@@ -219,12 +229,35 @@ fn name_failures(context: &Context, names: &BTreeMap<String, String>, ended: &En
     }
 }
 
+/// Says why requests still wait although the home was worked off: they wait for another one, or the service is paused.
+fn name_waiting(context: &Context, names: &BTreeMap<String, String>, left: &[&String]) {
+    if left.is_empty() {
+        return;
+    }
+    let Ok(mut home) = HomeAccess::open(context) else { return };
+    for id in left.iter().take(FAILING_NAMED) {
+        let shown = home.ask(context, &Question::Show { id: (*id).clone() }).unwrap_or_default();
+        let why = shown["latest"]["waits"]["message"]
+            .as_str()
+            .unwrap_or("its line of the queue is not read yet");
+        let name = names.get(*id).map_or("", String::as_str);
+        context.ui.complain(plain_line(&format!("{name}: {why}")));
+    }
+    if left.len() > FAILING_NAMED {
+        let more = left.len() - FAILING_NAMED;
+        context.ui.complain(format!("and {more} more: see `summarizer requests`"));
+    }
+    let _ = home.close();
+}
+
 /// What the import did, for the last lines.
 struct Imported<'a> {
     report: &'a Report,
     skipped: &'a [Skipped],
     aside: u64,
     gone: &'a [GoneFile],
+    /// The requests were given time; what is left of them waits for something.
+    is_worked_off: bool,
 }
 
 impl Imported<'_> {
@@ -344,6 +377,7 @@ impl Imported<'_> {
             _ if is_shared(context) => {
                 "next: the service of the host that leads makes the summaries"
             }
+            _ if self.is_worked_off => "next: `summarizer status` says what they wait for",
             _ => "next: `summarizer drain` makes the summaries",
         };
         ui.talk(ui::dim(next));

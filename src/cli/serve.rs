@@ -14,6 +14,7 @@ use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::Prose;
 use super::run_home::{SessionOutcome, run_service};
 use super::settings::load_config;
+use super::waiting::tell_pause;
 use super::watch;
 use super::{Context, ui};
 use crate::contract::time::{Timestamp, parse_instant};
@@ -105,6 +106,9 @@ impl DrainArgs {
         }
         if interrupted {
             return stopped_early(context, &ended);
+        }
+        if ended.acks.is_empty() && ended.failing.is_empty() && !context.ui.json {
+            tell_pause(context)?;
         }
         if self.digests {
             let built = super::digest::build(context)?;

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::acks::{AckTail, Ended, PAUSE, is_final};
 use super::failure::{Exit, Failure};
+use super::home_access::HomeAccess;
 use super::interrupt::{listen, stopped};
 use super::plain::plain_line;
 use super::settings::is_shared;
@@ -44,6 +45,10 @@ impl Holder {
             return Holder::Missing { is_shared: is_shared(context) };
         };
         let Ok(Answer::Ok(status)) = client.ask(&Question::Status) else { return Holder::Working };
+        Holder::told_by(&status)
+    }
+
+    fn told_by(status: &Value) -> Holder {
         let causes = status["paused"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let causes: Vec<&str> = causes.collect();
         match causes.is_empty() {
@@ -95,6 +100,17 @@ pub(super) fn tell_obstacle(context: &Context, socket: &std::path::Path) {
     if let Some(obstacle) = Holder::of(context, socket).obstacle() {
         context.ui.talk(obstacle);
     }
+}
+
+/// Says that a home is paused, where a session in it found nothing to do.
+pub(super) fn tell_pause(context: &Context) -> Result<(), Failure> {
+    let mut home = HomeAccess::open(context)?;
+    let status = home.ask(context, &Question::Status);
+    home.close()?;
+    if let Some(obstacle) = Holder::told_by(&status?).obstacle() {
+        context.ui.talk(obstacle);
+    }
+    Ok(())
 }
 
 /// A wait for requests.
