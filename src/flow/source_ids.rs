@@ -462,6 +462,11 @@ impl<'a> KnownIds<'a> {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
 
+    /// How the ids of the sources begin.
+    fn beginnings(&self) -> BTreeSet<&str> {
+        self.of_sources.ids.iter().filter_map(|id| beginning_of(id)).collect()
+    }
+
     /// A text with labels in brackets replaced by their ids and without unknown ids, and what was changed.
     fn cited(&self, text: &str) -> Cleaned {
         let known = |word: &str| match self.meaning(word) {
@@ -648,10 +653,12 @@ impl IdCheck<'_> {
         self.quotes(answer, &active, &mut quotes);
         let mut pass = Pass { held: self.known.held(&quotes), changes: Changes::default() };
         let stays = self.walk(answer, self.schema, &active, "", &mut pass);
-        let changes = pass.changes;
+        let mut changes = pass.changes;
         if !stays {
             return Err(CannotRemove(changes.removed));
         }
+        let begins = self.known.beginnings();
+        self.unknown_in_prose(answer, self.schema, (&mut Vec::new(), &begins), &mut changes);
         let ids = changes.removed.iter().filter(|one| !one.is_quote);
         let gone = ids.map(|one| one.words.as_str());
         let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !self.known.states(id)).collect();
@@ -821,6 +828,44 @@ impl IdCheck<'_> {
         }
     }
 
+    /// Lists ids in brackets that begin as the ids of the sources do and are none of them, wherever prose names them:
+    /// `The pump is old [other:nothere.md].` A text that a pack declares as one with ids was cleaned already.
+    fn unknown_in_prose(
+        &self,
+        value: &Value,
+        schema: &Value,
+        (path, begins): (&mut Vec<String>, &BTreeSet<&str>),
+        changes: &mut Changes,
+    ) {
+        let schema = resolved(self.schema, schema);
+        match value {
+            Value::String(text) if is_prose(schema, text) && self.claims.at(path).is_none() => {
+                for word in words_in_brackets(text) {
+                    let begins_so = beginning_of(word).is_some_and(|one| begins.contains(one));
+                    let is_unknown = matches!(self.known.meaning(word), Meaning::Nothing);
+                    if begins_so && is_unknown && is_distinct(word) && !self.known.states(word) {
+                        changes.unknown_id(word, pointer_of(path));
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for (number, item) in items.iter().enumerate() {
+                    path.push(number.to_string());
+                    self.unknown_in_prose(item, &schema["items"], (path, begins), changes);
+                    path.pop();
+                }
+            }
+            Value::Object(members) => {
+                for (key, member) in members {
+                    path.push(key.clone());
+                    self.unknown_in_prose(member, inner(schema, key), (path, begins), changes);
+                    path.pop();
+                }
+            }
+            Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     /// Takes ids out of the prose of an answer: prose that names a source which is not there misleads as
     /// much as a list does.
     fn without_ids(&self, value: &mut Value, schema: &Value, ids: &[&str]) {
@@ -897,6 +942,23 @@ impl IdCheck<'_> {
             }
         }
     }
+}
+
+/// The words in square and round brackets, as citations are written.
+fn words_in_brackets(text: &str) -> impl Iterator<Item = &str> {
+    let inner = text.split(['[', '(']).skip(1).filter_map(|rest| rest.split_once([']', ')']));
+    inner.flat_map(|(inner, _)| inner.split([',', ';']).map(str::trim))
+}
+
+/// How an id begins, with the sign that ends it: `other:`, `chk_`.
+fn beginning_of(id: &str) -> Option<&str> {
+    let end = id.find([':', '_', '#'])?;
+    id[..end].contains(char::is_alphabetic).then(|| &id[..=end])
+}
+
+fn pointer_of(path: &[String]) -> String {
+    let escaped = path.iter().map(|key| format!("/{}", key.replace('~', "~0").replace('/', "~1")));
+    escaped.collect()
 }
 
 /// Whether an id cannot be confused with an ordinary word.
@@ -1210,6 +1272,30 @@ mod tests {
             ]
         );
         assert_eq!(changes.ids().len(), 1);
+    }
+
+    #[test]
+    fn ids_that_prose_invents_are_listed_and_taken_out() {
+        let schema = json!({"type": "object", "properties": {"chunk_ids": {"type": "array",
+            "items": {"type": "string"}}, "line": {"type": "string"},
+            "said": {"type": "array", "items": {"type": "string"}}}});
+        let claims = IdClaims::of(&schema, &Projection::compile(None).unwrap());
+        let of_file = |name: &str, text: &str| SourceText { id: name.into(), text: text.into() };
+        let sources =
+            [of_file("other:u.md", "The pump [other:plan] is old."), of_file("chk_7", "Ana paid.")];
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = json!({"chunk_ids": ["other:u.md"],
+            "line": "The pump is old [other:u.md, other:ghost.md], see [other:plan] and [std::fs] and [note_1].",
+            "said": ["We bought it (other:nothere.md).", "Ana paid [chk_9]. It is [done]."]});
+        let changes = check.clean(&mut answer).unwrap();
+        let ids: Vec<&str> = changes.removed.iter().map(|one| one.words.as_str()).collect();
+        assert_eq!(ids, ["other:ghost.md", "other:nothere.md", "chk_9"]);
+        assert_eq!(changes.removed[1].pointer, "/said/0");
+        let text = answer.to_string();
+        assert!(ids.iter().all(|id| !text.contains(id)), "{text}");
+        assert!(text.contains("[other:plan]") && text.contains("[std::fs] and [note_1]"), "{text}");
+        assert_eq!(answer["said"], json!(["We bought it.", "Ana paid. It is [done]."]));
     }
 
     #[test]
