@@ -276,7 +276,9 @@ fn lengths_evidence_and_standard_input_work() {
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), &bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     says(&String::from_utf8_lossy(&output.stdout), &["roof costs 900 EUR"]);
-    person.run(0, &["sum", "--together", "mine/journal"]);
+    let together = person.run(0, &["sum", "--together", "--evidence", "mine/journal"]).out;
+    says(&together, &["mine/journal/", ": “"]);
+    assert!(!together.contains("part 1"), "{together}");
     let refused = person.run(5, &["sum", "mine/pictures/lake.png"]);
     says(&refused.err, &["mine/pictures/lake.png", "picture"]);
     person.run(5, &["sum", "mine/nowhere.txt"]);

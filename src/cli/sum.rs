@@ -586,7 +586,7 @@ fn evidence_lines(
                 let before = unit.texts[at].text.get(..start).unwrap_or_default();
                 format!("line {}", before.matches('\n').count() + 1)
             }
-            (Some(at), _) => format!("part {}", at + 1),
+            (Some(at), _) => name_of_part(unit, at).unwrap_or_else(|| format!("part {}", at + 1)),
             (None, _) => continue,
         };
         let first = format!("{indent}  {place}: ");
@@ -595,6 +595,13 @@ fn evidence_lines(
         lines.extend(prose.wrap(&quote, &first, &hang).iter().map(|line| ui::dim(line)));
     }
     lines
+}
+
+/// The name of one of several texts, where no other has it: a file, or an item with a title. Messages of a chat have none.
+fn name_of_part(unit: &Unit, at: usize) -> Option<String> {
+    let name = unit.context.sources.get(at)?.name()?;
+    let same = unit.context.sources.iter().filter(|one| one.name().as_ref() == Some(&name));
+    (same.count() == 1).then(|| plain_line(&name))
 }
 
 fn as_json(unit: &Unit, outcome: &FlowOutcome) -> Value {

@@ -262,7 +262,7 @@ impl SourceContext {
     }
 
     /// The name a person knows it by.
-    fn name(&self) -> Option<String> {
+    pub(crate) fn name(&self) -> Option<String> {
         let path = self.origin.path.as_deref();
         let path = path.map(|path| path.strip_prefix("other/").unwrap_or(path).to_owned());
         if self.is_known_by_title {

@@ -17,6 +17,8 @@ use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, subtitles};
 use crate::upstream::context::tags_of;
+use crate::upstream::members::{TIMES, TITLES, named};
+use crate::upstream::moment::Moment;
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
 /// The texts of the items of a list, together.
@@ -203,21 +205,13 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
             format!("{}.", cells.join("; ").trim_end_matches('.'))
         }
     };
-    let word = |wanted: &[&str]| {
-        let named = |name: &&str| members.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        let found = wanted.iter().filter_map(named).find_map(|(_, value)| value.as_str());
-        found.map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
-    };
-    let title = word(&["title", "subject", "headline", "name"]);
-    let date = word(&[
-        "date",
-        "published_at",
-        "date_published",
-        "timestamp",
-        "created_at",
-        "datetime",
-        "time",
-    ]);
+    let words = |value: &Value| value.as_str().map(str::trim).map(str::to_owned);
+    let word = |value| words(value).filter(|word: &String| !word.is_empty());
+    let title = named(&members, TITLES).find_map(word);
+    let date = named(&members, TIMES).find_map(|value| match Moment::read(value, chrono_tz::UTC) {
+        Some(Moment::At(at)) if value.is_number() => Some(at.to_rfc3339()),
+        _ => word(value),
+    });
     let labels = tags_of(&members);
     members.extend(id.map(|id| (RECORD_ID.to_owned(), id.into())));
     Document { kind, text, title, date, labels, members, ..Document::default() }
@@ -457,6 +451,15 @@ mod tests {
             read(FileKind::Json, "a.jsonl", b"{\"a\":\"x\"}\n{\"a\":\"y\"}\n").text,
             "a: x\n\na: y"
         );
+    }
+
+    #[test]
+    fn the_time_of_an_item_has_any_of_the_usual_names() {
+        let lines = b"{\"text\":\"The roof leaks.\",\"ts\":\"2026-04-04T23:30:00-04:00\"}\n\
+            {\"text\":\"The door is open.\",\"createdAt\":1770000000}\n";
+        let lines = items(FileKind::Json, Path::new("a.jsonl"), lines).unwrap().unwrap();
+        let dates: Vec<_> = lines.iter().map(|line| line.date.as_deref()).collect();
+        assert_eq!(dates, [Some("2026-04-04T23:30:00-04:00"), Some("2026-02-02T02:40:00+00:00")]);
     }
 
     #[test]
