@@ -654,7 +654,10 @@ fn a_page_cites_only_sources_of_the_request() {
     home.ask("roof", PAGE, "Ana pays the roof on Monday, as in [7].");
     home.ok(&["drain"]);
     let outputs = only_item(&home)["outputs"].clone();
-    assert!(outputs["structured"]["body"].as_str().unwrap().contains("other:roof.txt"));
+    assert!(
+        outputs["structured"]["body"].as_str().unwrap().contains("other:roof.txt"),
+        "{outputs}"
+    );
     assert!(outputs["quality"].get("removed_ids").is_none(), "{outputs}");
 }
 

@@ -841,9 +841,11 @@ impl IdCheck<'_> {
         match value {
             Value::String(text) if is_prose(schema, text) && self.claims.at(path).is_none() => {
                 for word in words_in_brackets(text) {
-                    let begins_so = beginning_of(word).is_some_and(|one| begins.contains(one));
-                    let is_unknown = matches!(self.known.meaning(word), Meaning::Nothing);
-                    if begins_so && is_unknown && is_distinct(word) && !self.known.states(word) {
+                    // A writer of Markdown escapes the signs of an id.
+                    let id = word.replace('\\', "");
+                    let begins_so = beginning_of(&id).is_some_and(|one| begins.contains(one));
+                    let is_unknown = matches!(self.known.meaning(&id), Meaning::Nothing);
+                    if begins_so && is_unknown && is_distinct(&id) && !self.known.states(&id) {
                         changes.unknown_id(word, pointer_of(path));
                     }
                 }
@@ -947,7 +949,8 @@ impl IdCheck<'_> {
 /// The words in square and round brackets, as citations are written.
 fn words_in_brackets(text: &str) -> impl Iterator<Item = &str> {
     let inner = text.split(['[', '(']).skip(1).filter_map(|rest| rest.split_once([']', ')']));
-    inner.flat_map(|(inner, _)| inner.split([',', ';']).map(str::trim))
+    let words = inner.flat_map(|(inner, _)| inner.split([',', ';']));
+    words.map(|word| word.trim_matches([' ', '\\']))
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.
@@ -1287,7 +1290,8 @@ mod tests {
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = json!({"chunk_ids": ["other:u.md"],
             "line": "The pump is old [other:u.md, other:ghost.md], see [other:plan] and [std::fs] and [note_1].",
-            "said": ["We bought it (other:nothere.md).", "Ana paid [chk_9]. It is [done]."]});
+            "said": ["We bought it (other:nothere.md).", "Ana paid [chk_9]. It is [done].",
+                "It is \\[other:u.md\\], and \\[chk\\_7\\]."]});
         let changes = check.clean(&mut answer).unwrap();
         let ids: Vec<&str> = changes.removed.iter().map(|one| one.words.as_str()).collect();
         assert_eq!(ids, ["other:ghost.md", "other:nothere.md", "chk_9"]);
@@ -1295,7 +1299,12 @@ mod tests {
         let text = answer.to_string();
         assert!(ids.iter().all(|id| !text.contains(id)), "{text}");
         assert!(text.contains("[other:plan]") && text.contains("[std::fs] and [note_1]"), "{text}");
-        assert_eq!(answer["said"], json!(["We bought it.", "Ana paid. It is [done]."]));
+        let said = [
+            "We bought it.",
+            "Ana paid. It is [done].",
+            "It is \\[other:u.md\\], and \\[chk\\_7\\].",
+        ];
+        assert_eq!(answer["said"], json!(said));
     }
 
     #[test]
