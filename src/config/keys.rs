@@ -235,7 +235,7 @@ pub(crate) const KEYS: &[Key] = &[
         "extract.pdf",
         "[\"pdftotext\", \"-layout\", \"{}\", \"-\"]",
         Kind::Texts,
-        "the program that prints the text of a PDF file; {} is the file",
+        "the program that prints the text of a PDF file; {} is a copy that only this user can read",
     ),
     key("digest.auto", "\"on\"", Kind::Text, "on: the service builds digests by itself; or off"),
     key(

@@ -1,7 +1,8 @@
 //! Text of files that another program reads, such as `pdftotext` for PDF.
 //!
 //! The configuration names the program: `[extract] pdf = ["pdftotext", "-layout", "{}", "-"]`. It runs
-//! without a shell, with a time limit and bounded output; `{}` stands for the absolute path of the file.
+//! without a shell, with a time limit and bounded output; `{}` stands for the path of a private copy of the
+//! file, so that it reads the bytes that were looked at and no other file that took their place.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -37,12 +38,16 @@ fn jail(file: &str) -> Jail {
 }
 
 /// The text of a PDF file.
-pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
+pub(super) fn pdf(command: &[String], bytes: &[u8]) -> Result<String, String> {
+    let read = process::in_private_file(bytes, ".pdf", |file| read_by(command, file));
+    read.map_err(|error| format!("it cannot be given to a program: {error}"))?
+}
+
+fn read_by(command: &[String], file: &Path) -> Result<String, String> {
     let Some((program, args)) = command.split_first() else {
         return Err("extract.pdf names no program".to_owned());
     };
-    let path = std::path::absolute(file).map_err(|error| error.to_string())?;
-    let path = path.to_string_lossy();
+    let path = file.to_string_lossy();
     let args = args.iter().map(|arg| OsString::from(arg.replace("{}", &path))).collect();
     let program = Program {
         variables: Vec::new(),
@@ -70,12 +75,6 @@ pub(super) fn pdf(command: &[String], file: &Path) -> Result<String, String> {
         true => Err("it has pictures but no text".to_owned()),
         false => Ok(joined_lines(&text)),
     }
-}
-
-/// The text of a PDF file that is attached to a mail: the program reads it from a file.
-pub(super) fn attached_pdf(command: &[String], bytes: &[u8]) -> Result<String, String> {
-    let read = process::in_private_file(bytes, ".pdf", |file| pdf(command, file));
-    read.map_err(|error| format!("it cannot be given to a program: {error}"))?
 }
 
 fn needed(program: &str) -> String {
@@ -142,7 +141,7 @@ mod tests {
     fn the_program_gets_the_path_and_its_failures_are_told() {
         let run = |words: &[&str]| {
             let command: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-            pdf(&command, Path::new("/tmp/-x.pdf"))
+            read_by(&command, Path::new("/tmp/-x.pdf"))
         };
         assert_eq!(run(&["echo", "the text of {}"]).unwrap(), "the text of /tmp/-x.pdf");
         assert!(run(&["no-such-program-here"]).unwrap_err().contains("no-such-program-here"));

@@ -233,7 +233,6 @@ pub(crate) fn attached(
     text_max: usize,
 ) -> Result<Document, String> {
     let read = match kind {
-        FileKind::Pdf => pdf(bytes, extract::attached_pdf(&readers.pdf, bytes)?),
         FileKind::ChatGpt | FileKind::Claude | FileKind::ChatLines | FileKind::Mailbox => {
             return Err(format!("{}: save it as a file", kind.name()));
         }
@@ -285,7 +284,7 @@ pub(crate) fn document(
     match kind {
         FileKind::Docx => office::docx(bytes).map(marked),
         FileKind::Epub => office::epub(bytes).map(marked),
-        FileKind::Pdf => Ok(pdf(bytes, extract::pdf(&readers.pdf, path)?)),
+        FileKind::Pdf => Ok(pdf(bytes, extract::pdf(&readers.pdf, bytes)?)),
         _ => text_document(kind, path, bytes),
     }
 }
