@@ -30,6 +30,8 @@ use crate::state::Status;
 
 /// Columns of a message in `status`.
 const MESSAGE_COLUMNS: usize = 200;
+/// A host of a cluster that serves is heard of more often.
+const SILENT_SECONDS: f64 = 10.0;
 
 /// Show the state of the home
 #[derive(Debug, Args)]
@@ -145,6 +147,22 @@ fn status_lines(status: &Value) -> Vec<String> {
     lines.0
 }
 
+/// How far a host of a cluster is, in words.
+fn host_words(host: &Value) -> String {
+    let far = match (host["leads"].as_bool(), host["behind"].as_u64()) {
+        (Some(true), _) => "leads".to_owned(),
+        (_, Some(0)) => "level".to_owned(),
+        (_, Some(commits)) => format!("{} behind", ui::count(commits, "commit")),
+        (_, None) => "never heard of".to_owned(),
+    };
+    let silent = host["silent_seconds"].as_f64().unwrap_or_default();
+    let heard = match silent > SILENT_SECONDS {
+        true => format!(", {}", ui::yellow(&format!("silent for {silent:.0} s"))),
+        false => String::new(),
+    };
+    format!("{} {far}{heard}", text(&host["host"]))
+}
+
 /// The lines of `status`, one section after the other.
 #[derive(Default)]
 struct StatusLines(Vec<String>);
@@ -172,6 +190,11 @@ impl StatusLines {
             }
         }
         self.line("cluster", what);
+        let hosts = cluster["hosts"].as_array().into_iter().flatten();
+        let hosts: Vec<String> = hosts.map(host_words).collect();
+        if !hosts.is_empty() {
+            self.line("hosts", hosts.join("; "));
+        }
     }
 
     fn session_and_queue(&mut self, status: &Value) {

@@ -33,7 +33,8 @@ use crate::cluster::heartbeat::{HandOver, Heartbeat};
 use crate::cluster::host_work::{HostWork, HostWorkSize};
 use crate::cluster::leadership::Leadership;
 use crate::cluster::lister::{Lister, Listing};
-use crate::cluster::postgres::{Access, PostgresLog};
+use crate::cluster::lookout::Lookout;
+use crate::cluster::postgres::{Access, Cluster, PostgresLog};
 use crate::cluster::shared_jobs::SharedJobs;
 use crate::cluster::shared_lines::SharedLines;
 use crate::cluster::shared_log::{Member, SharedLog};
@@ -64,6 +65,7 @@ use crate::state::event::Event;
 use crate::telemetry::Telemetry;
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
+use crate::work::other_hosts::hosts_json;
 
 /// How long a host that follows waits before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
@@ -111,14 +113,31 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
     let me = member(&reached.host)?;
     let rules = load_config(context)?.data_rules();
     let reached = Access { start: Some(me.to_string()), rules, ..reached };
+    let lookout = lookout(reached.clone())?;
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
     let reads = cluster.roles.contains(&Role::Read);
-    match serve_once(context, &connect, &me, terms, reads)? {
+    match serve_once(context, &connect, &me, terms, reads, lookout)? {
         Ended::Stopped => Ok(()),
         // The home is whole, and a new process would not know that it was asked to end.
         Ended::HandedOver | Ended::LeadsNoMore if context.stop.is_asked() => Ok(()),
         Ended::HandedOver | Ended::LeadsNoMore => Err(start_anew()),
     }
+}
+
+/// Looks how far all hosts are, beside the service.
+fn lookout(access: Access) -> Result<Lookout, Failure> {
+    let mut cluster = None;
+    let look = move || {
+        let found = match &mut cluster {
+            Some(cluster) => Cluster::hosts(cluster),
+            none => none.insert(Cluster::new(access.clone())?).hosts(),
+        };
+        found.inspect_err(|_| cluster = None)
+    };
+    Lookout::start(look).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread that looks at the other hosts")
+            .because(&error)
+    })
 }
 
 /// Becomes a new process of the same program. It returns only when that is impossible.
@@ -153,6 +172,7 @@ struct FollowingHome<L> {
     digests_at: Instant,
     waking: Waking,
     telemetry: Option<Arc<Telemetry>>,
+    lookout: Lookout,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
@@ -200,8 +220,9 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     me: &Member,
     terms: Terms,
     reads: bool,
+    lookout: Lookout,
 ) -> Result<Ended, Failure> {
-    let mut following = open(context, connect, reads)?;
+    let mut following = open(context, connect, reads, lookout)?;
     if terms.works {
         following.begin_work(context, connect, me, terms)?;
     }
@@ -280,6 +301,7 @@ fn open<L: SharedLog + 'static>(
     context: &Context,
     connect: &Connect<L>,
     reads: bool,
+    lookout: Lookout,
 ) -> Result<FollowingHome<L>, Failure> {
     let locked = LockedHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
     let store = locked.open_store(context)?;
@@ -316,6 +338,7 @@ fn open<L: SharedLog + 'static>(
         digests_at,
         waking,
         telemetry,
+        lookout,
     })
 }
 
@@ -504,6 +527,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         json!({
             "host": self.locked.config.queue_host(), "role": "follower",
             "unreached": told(standby.unreached()), "unshipped": told(standby.unshipped()),
+            "hosts": hosts_json(self.lookout.hosts().as_deref()),
         })
     }
 
@@ -516,8 +540,17 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         leadership: Leadership<L>,
         heartbeat: &Heartbeat,
     ) -> Result<Ended, Failure> {
-        let FollowingHome { locked, index, copy, publishing, waking, digests, telemetry, .. } =
-            self;
+        let FollowingHome {
+            locked,
+            index,
+            copy,
+            publishing,
+            waking,
+            digests,
+            telemetry,
+            lookout,
+            ..
+        } = self;
         drop((waking, digests));
         let LockedHome { config, home, flows, control, lock, .. } = locked;
         let Copy { follower, projector, page, work, .. } = copy;
@@ -527,7 +560,8 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         end_traces(context, telemetry);
         let log = follower.log().clone();
         let (Ok(lines), Ok(jobs)) = (connect(), connect()) else { return Ok(Ended::LeadsNoMore) };
-        let listing = Listing::start(Lister::new(jobs, me.clone()), terms.beat(), !terms.works);
+        let lister = Lister::new(jobs, me.clone());
+        let listing = Listing::start(lister, terms.beat(), !terms.works, Some(lookout));
         let listing = listing.map_err(|error| {
             Failure::new(Exit::Storage, "cannot start the thread of the jobs").because(&error)
         })?;

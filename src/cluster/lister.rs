@@ -14,9 +14,11 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use crate::contract::ids::Seq;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
+use crate::work::other_hosts::SeenHost;
 use crate::work::other_workers::{FromOthers, OtherWorkers};
 use crate::work::pool::StartedAttempt;
 
+use super::lookout::Lookout;
 use super::outcomes::{WorkerReport, unpack};
 use super::shared_jobs::{JobStanding, SharedJobs};
 use super::shared_log::{Member, SharedError};
@@ -247,6 +249,7 @@ pub struct Listing {
     inbox: Receiver<FromOthers>,
     places: Arc<AtomicUsize>,
     come_first: bool,
+    lookout: Option<Lookout>,
 }
 
 impl Listing {
@@ -255,13 +258,14 @@ impl Listing {
         lister: Lister<J>,
         look_every: Duration,
         come_first: bool,
+        lookout: Option<Lookout>,
     ) -> std::io::Result<Listing> {
         let ((orders, incoming), (found, inbox)) = (unbounded(), unbounded());
         let places = Arc::<AtomicUsize>::default();
         let told = Arc::clone(&places);
         let thread = std::thread::Builder::new().name("jobs".to_owned());
         thread.spawn(move || serve(lister, look_every, &incoming, &found, &told))?;
-        Ok(Listing { orders, inbox, places, come_first })
+        Ok(Listing { orders, inbox, places, come_first, lookout })
     }
 }
 
@@ -333,5 +337,9 @@ impl OtherWorkers for Listing {
 
     fn inbox(&self) -> &Receiver<FromOthers> {
         &self.inbox
+    }
+
+    fn hosts(&self) -> Option<Vec<SeenHost>> {
+        self.lookout.as_ref()?.hosts()
     }
 }

@@ -57,6 +57,7 @@ pub mod host_work;
 pub mod leadership;
 pub mod lines;
 pub mod lister;
+pub mod lookout;
 pub mod outcomes;
 pub mod postgres;
 pub mod shared_jobs;

@@ -9,6 +9,7 @@ use crate::projections::digester::DigestOrder;
 use crate::projections::summaries::Publishing;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
+use crate::work::other_hosts::hosts_json;
 
 use super::budget;
 use super::error::ServiceError;
@@ -92,6 +93,7 @@ impl ServiceLoop {
                 let elsewhere = self.attempts.elsewhere();
                 status["cluster"] = serde_json::json!({
                     "host": host, "role": "leader", "attempts_elsewhere": elsewhere,
+                    "hosts": hosts_json(self.attempts.hosts().as_deref()),
                 });
             }
             status["resting_providers"] = resting.collect();

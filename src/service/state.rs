@@ -16,6 +16,7 @@ use crate::sequencer::engine::Engine;
 use crate::sequencer::intake::{Arrived, Intake};
 use crate::sequencer::mark::QueueMarks;
 use crate::state::decide::Report;
+use crate::work::other_hosts::SeenHost;
 use crate::work::other_workers::{FromOthers, OtherWorkers};
 use crate::work::pool::{Pool, StartedAttempt};
 
@@ -116,6 +117,11 @@ impl Attempts {
     /// How many attempts other hosts have.
     pub(super) fn elsewhere(&self) -> usize {
         self.others.as_ref().map_or(0, |others| others.under_way.len())
+    }
+
+    /// How far all hosts are, if that is known.
+    pub(super) fn hosts(&self) -> Option<Vec<SeenHost>> {
+        self.others.as_ref().and_then(|others| others.workers.hosts())
     }
 
     /// How many more they take.

@@ -26,6 +26,32 @@ fn members(value: &Value) -> impl Iterator<Item = (&str, f64)> {
     members.map(|(word, count)| (word.as_str(), count.as_f64().unwrap_or(0.0)))
 }
 
+/// The hosts that share the log, where there are some.
+fn hosts(cluster: &Value, out: &mut Exposition) {
+    let Some(role) = cluster["role"].as_str() else { return };
+    let one = |is: bool| f64::from(u8::from(is));
+    out.one("cluster_leads", "gauge", "1 while this host leads", one(role == "leader"));
+    let is_cut_off = cluster["unreached"].is_object();
+    let help = "1 while this host hears nothing of the shared log";
+    out.one("cluster_unreached", "gauge", help, one(is_cut_off));
+    let help = "1 while lines of this host's queue wait here";
+    out.one("cluster_unshipped", "gauge", help, one(cluster["unshipped"].is_object()));
+    let hosts = || cluster["hosts"].as_array().into_iter().flatten();
+    for (name, member, help) in [
+        (
+            "cluster_host_behind_commits",
+            "behind",
+            "commits of the shared log that a host does not have",
+        ),
+        ("cluster_host_silent_seconds", "silent_seconds", "time since a host was heard of"),
+        ("cluster_host_attempts", "attempts", "attempts that a host carries out for the leader"),
+    ] {
+        let known =
+            hosts().filter_map(|host| Some((host["host"].as_str()?, host[member].as_f64()?)));
+        out.each((name, "gauge", help), "host", known);
+    }
+}
+
 fn render(shown: &Shown, status: &Value) -> String {
     let number = |pointer: &str| status.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0);
     let mut out = Exposition::default();
@@ -56,6 +82,47 @@ fn render(shown: &Shown, status: &Value) -> String {
     out.each(by_status, "state", members(&status["requests"]["by_status"]));
     let by_reason = ("requests_by_reason", "gauge", "ended requests by reason");
     out.each(by_reason, "reason", members(&status["requests"]["by_reason"]));
+    hosts(&status["cluster"], &mut out);
     shown.tally.counts().expose("the start", &mut out);
     out.0
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(cluster: &Value) -> String {
+        let mut out = Exposition::default();
+        hosts(cluster, &mut out);
+        out.0
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+
+    #[test]
+    fn hosts_are_measured_where_a_log_is_shared() {
+        assert_eq!(told(&Value::Null), "");
+        let cluster = json!({
+            "role": "follower", "unreached": {"since": "x", "message": "y"}, "unshipped": null,
+            "hosts": [
+                {"host": "a", "leads": true, "behind": 0, "silent_seconds": 0.2, "attempts": 0},
+                {"host": "b", "leads": false, "behind": null, "silent_seconds": 1.5, "attempts": 3},
+            ],
+        });
+        let lines = [
+            "summarizer_cluster_leads 0",
+            "summarizer_cluster_unreached 1",
+            "summarizer_cluster_unshipped 0",
+            "summarizer_cluster_host_behind_commits{host=\"a\"} 0",
+            "summarizer_cluster_host_silent_seconds{host=\"a\"} 0.2",
+            "summarizer_cluster_host_silent_seconds{host=\"b\"} 1.5",
+            "summarizer_cluster_host_attempts{host=\"a\"} 0",
+            "summarizer_cluster_host_attempts{host=\"b\"} 3",
+        ];
+        assert_eq!(told(&cluster), lines.join("\n") + "\n");
+    }
 }

@@ -5,6 +5,7 @@ use crossbeam_channel::Receiver;
 use crate::contract::ids::Seq;
 use crate::state::decide::Report;
 
+use super::other_hosts::SeenHost;
 use super::pool::StartedAttempt;
 
 /// What came of an attempt that others got.
@@ -36,4 +37,7 @@ pub trait OtherWorkers: Send {
     fn finish(&self);
 
     fn inbox(&self) -> &Receiver<FromOthers>;
+
+    /// How far all hosts are, if that is known.
+    fn hosts(&self) -> Option<Vec<SeenHost>>;
 }

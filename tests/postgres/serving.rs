@@ -242,6 +242,21 @@ fn services_on_three_hosts_share_their_work() {
     team.produce(5);
     team.wait_for_all();
 
+    // Every host knows how far all of them are.
+    for host in &team.hosts {
+        wait_for("it sees all hosts level", || {
+            let status = host.json(&["status"])?;
+            let seen = status["cluster"]["hosts"].as_array()?;
+            let level = seen.iter().filter(|one| one["behind"] == 0).count();
+            let leads = seen.iter().filter(|one| one["leads"] == true).count();
+            (seen.len() == NAMES.len() && level == NAMES.len() && leads == 1).then_some(())
+        });
+        let told = host.command(&["status"]).output().unwrap();
+        let told = String::from_utf8(told.stdout).unwrap();
+        let line = told.lines().find(|line| line.starts_with("hosts")).unwrap();
+        assert!(line.contains(" leads") && line.contains(" level"), "{line}");
+    }
+
     // The leader is killed. Its line waits until it is back; the others go on.
     let first = team.leader();
     std::thread::sleep(Duration::from_millis(1500));

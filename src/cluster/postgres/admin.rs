@@ -1,10 +1,12 @@
 //! What people ask of a log in the database: make it, and say how it and its hosts are.
 
 use tokio::runtime::Runtime;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::cluster::shared_log::{End, SharedError};
 use crate::contract::hash::Digest;
+use crate::work::other_hosts::SeenHost;
 
 use super::rows::{end, number, odd, signed, text};
 use super::session::Session;
@@ -163,8 +165,8 @@ pub struct Standing {
 impl Standing {
     /// The host that leads now.
     pub fn leads(&self) -> Option<&str> {
-        let holds = self.leader.as_ref().filter(|leader| leader.lease_left >= 0.0);
-        holds.and_then(|leader| leader.member.split('/').next())
+        let Leader { member, lease_left } = self.leader.as_ref()?;
+        leads_now(Some(member), *lease_left)
     }
 }
 
@@ -186,6 +188,45 @@ const TRIM: &str = "UPDATE summarizer.heads SET trimmed = $2, trimmed_seq = $3, 
     WHERE log_id = $1 AND trimmed < $2 AND n >= $2";
 
 const REMOVE: &str = "DELETE FROM summarizer.commits WHERE log_id = $1 AND n <= $2";
+
+const PROGRESS: &str = "SELECT n, leader, extract(epoch FROM lease_until - clock_timestamp())::float8 \
+    FROM summarizer.heads WHERE log_id = $1";
+
+fn host_standing(row: &Row) -> Result<HostStanding, SharedError> {
+    let applied: Option<i64> = row.try_get(3).map_err(|error| odd(&error))?;
+    Ok(HostStanding {
+        host: text(row, 0)?,
+        release: row.try_get(1).map_err(|error| odd(&error))?,
+        shipped: number(row, 2)?,
+        applied: applied.and_then(|applied| applied.try_into().ok()),
+        silent: row.try_get(4).map_err(|error| odd(&error))?,
+        roles: row.try_get(5).map_err(|error| odd(&error))?,
+        places: row.try_get(6).map_err(|error| odd(&error))?,
+        attempts: number(row, 7)?,
+    })
+}
+
+/// The host that leads now, by the member that claimed last and the rest of its lease.
+fn leads_now(member: Option<&str>, lease_left: f64) -> Option<&str> {
+    member.filter(|_| lease_left >= 0.0)?.split('/').next()
+}
+
+/// A host beside the end of the list. Who leads is level with it, and carries nothing out for others.
+fn seen(host: HostStanding, end: u64, leads: Option<&str>) -> SeenHost {
+    let leads = leads == Some(host.host.as_str());
+    let behind = host.applied.map(|applied| end.saturating_sub(applied));
+    let roles = host.roles.as_deref().unwrap_or_default();
+    SeenHost {
+        leads,
+        release: host.release,
+        roles: roles.split(',').filter(|role| !role.is_empty()).map(str::to_owned).collect(),
+        behind: if leads { Some(0) } else { behind },
+        silent: host.silent.max(0.0),
+        attempts: host.attempts,
+        places: host.places.filter(|_| !leads),
+        host: host.host,
+    }
+}
 
 /// A log, for those who ask about it.
 pub struct Cluster(PostgresLog);
@@ -214,23 +255,10 @@ impl Cluster {
             let keys = session.read(runtime, KEYS, &log)?;
             let keys = keys.first().map(|row| row.try_get(0).map_err(|error| odd(&error)));
             let keys: &[u8] = keys.transpose()?.unwrap_or_default();
-            let mut hosts = Vec::new();
-            for row in &session.read(runtime, HOSTS, &log)? {
-                let applied: Option<i64> = row.try_get(3).map_err(|error| odd(&error))?;
-                hosts.push(HostStanding {
-                    host: text(row, 0)?,
-                    release: row.try_get(1).map_err(|error| odd(&error))?,
-                    shipped: number(row, 2)?,
-                    applied: applied.and_then(|applied| applied.try_into().ok()),
-                    silent: row.try_get(4).map_err(|error| odd(&error))?,
-                    roles: row.try_get(5).map_err(|error| odd(&error))?,
-                    places: row.try_get(6).map_err(|error| odd(&error))?,
-                    attempts: number(row, 7)?,
-                });
-            }
+            let rows = session.read(runtime, HOSTS, &log)?;
+            let mut hosts = rows.iter().map(host_standing).collect::<Result<Vec<_>, _>>()?;
             let (end, start) = (end(row, 0)?, end(row, 3)?);
-            let leads = member.as_ref().filter(|_| lease_left >= 0.0);
-            let leads = leads.and_then(|member| member.split('/').next());
+            let leads = leads_now(member.as_deref(), lease_left);
             for host in hosts.iter_mut().filter(|host| Some(host.host.as_str()) == leads) {
                 // Nobody is ahead of the list, and who leads is level with it. It carries nothing out for others.
                 (host.applied, host.places) = (Some(end.n), None);
@@ -250,6 +278,23 @@ impl Cluster {
                 clock_ms: row.try_get(10).map_err(|error| odd(&error))?,
                 hosts,
             })
+        })
+    }
+
+    /// How far all hosts are, in two short questions.
+    pub fn hosts(&mut self) -> Result<Vec<SeenHost>, SharedError> {
+        self.0.with(|runtime, session, access| {
+            let log = [(&access.log as _, Type::TEXT)];
+            let rows = session.read(runtime, PROGRESS, &log)?;
+            let Some(row) = rows.first() else { return Ok(Vec::new()) };
+            let (end, member) = (number(row, 0)?, row.try_get(1).map_err(|error| odd(&error))?);
+            let lease_left: f64 = row.try_get(2).map_err(|error| odd(&error))?;
+            let member: Option<String> = member;
+            let leads = leads_now(member.as_deref(), lease_left);
+            let rows = session.read(runtime, HOSTS, &log)?;
+            let hosts =
+                rows.iter().map(|row| host_standing(row).map(|host| seen(host, end, leads)));
+            hosts.collect()
         })
     }
 

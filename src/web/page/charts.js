@@ -140,10 +140,23 @@ async function overview() {
       ["log", `${count(status.log.head)} events, ${bytes(status.log.bytes)}`], ["head", h("code", null, status.log.hash.slice(0, 16))],
       ["checkpoint", `at event ${count(status.log.checkpoint)}`], ["disk", `${bytes(status.disk.free_bytes)} free`],
       ["spend", `${money(spent())} today`],
+      ...(status.cluster ? [["cluster", hosts(status.cluster)]] : []),
       ...(status.telemetry ? [["traces", `${some(status.telemetry.sent, "span", "spans")} sent, ${count(status.telemetry.dropped)} dropped, ${count(status.telemetry.refused)} refused`]] : []),
     ]) add(facts, [h("dt", null, name), h("dd", null, value)]);
   }
   paint();
   await live();
 }
+// What this host is in a cluster, and how far the others are.
+function hosts(cluster) {
+  const trouble = (one, what) => one ? [badge(what, "bad"), " ", h("span", { class: "sub" }, `since ${moment(one.since)}: ${one.message}`)] : [];
+  const far = (one) => one.leads ? "leads" : one.behind === null ? "never heard of" : one.behind ? `${some(one.behind, "commit", "commits")} behind` : "level";
+  const heard = (one) => one.silent_seconds > SILENT_SECONDS ? [" ", badge(`silent for ${span(one.silent_seconds * 1000)}`, "bad")] : [];
+  const work = (one) => one.places ? `, ${count(one.attempts)} of ${some(one.places, "attempt", "attempts")}` : "";
+  return [
+    h("div", null, `${cluster.host}, ${words(cluster.role)} `, trouble(cluster.unreached, "cut off"), trouble(cluster.unshipped, "lines wait")),
+    (cluster.hosts || []).map((one) => h("div", { class: "sub" }, `${one.host}: ${far(one)}${work(one)}`, heard(one))),
+  ];
+}
+const SILENT_SECONDS = 10;
 const money = (n) => (n === 0 ? "0" : n < 0.01 ? n.toPrecision(2) : n.toFixed(2));

@@ -1,0 +1,40 @@
+//! What a host knows of all hosts that share its log. It is for people; nothing is decided by it.
+
+use serde_json::{Value, json};
+
+/// A host as the last look found it.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(
+    not(feature = "cluster"),
+    allow(dead_code, reason = "without a cluster there are no other hosts")
+)]
+pub struct SeenHost {
+    pub host: String,
+    pub leads: bool,
+    /// Of the program.
+    pub release: Option<String>,
+    /// What it does for the others.
+    pub roles: Vec<String>,
+    /// Commits of the list that its own log does not have, when it last said so.
+    pub behind: Option<u64>,
+    /// Seconds since it was heard of.
+    pub silent: f64,
+    /// Attempts that it carries out for the leader, and how many it takes at a time.
+    pub attempts: u64,
+    pub places: Option<i32>,
+}
+
+impl SeenHost {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "host": self.host, "leads": self.leads, "release": self.release, "roles": self.roles,
+            "behind": self.behind, "silent_seconds": self.silent, "attempts": self.attempts,
+            "places": self.places,
+        })
+    }
+}
+
+/// The member `hosts` of `status`; null while nothing was heard of them.
+pub fn hosts_json(hosts: Option<&[SeenHost]>) -> Value {
+    hosts.map_or(Value::Null, |hosts| hosts.iter().map(SeenHost::to_json).collect())
+}
