@@ -138,6 +138,10 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
     initialize(&lines, &init(None)).unwrap();
     vectors::check_lines(&mut |host| log(&access(&url, "lines", host, Durability::Single)));
 
+    initialize(&access_to("jobs"), &init(None)).unwrap();
+    let mut open = |host: &str| log(&access(&url, "jobs", host, Durability::Single));
+    vectors::check_jobs(LEASE, &mut open, &mut |time| std::thread::sleep(time));
+
     // What a status shows.
     let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
     assert_eq!((standing.end.n, standing.store_id, &*standing.keys), (8, [7; 16], &[1, 2, 3][..]));
@@ -227,10 +231,10 @@ fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access
     assert!(why.contains("synchronous_commit is `off`"), "{why}");
     servers.sql(0, "ALTER ROLE postgres RESET synchronous_commit");
 
-    servers.sql(0, "UPDATE summarizer.heads SET format = 2 WHERE log_id = 'team'");
+    servers.sql(0, "UPDATE summarizer.heads SET format = 99 WHERE log_id = 'team'");
     let why = refused(log(team).settle());
     assert!(why.contains("version 2") && why.contains("update this host"), "{why}");
-    servers.sql(0, "UPDATE summarizer.heads SET format = 1 WHERE log_id = 'team'");
+    servers.sql(0, "UPDATE summarizer.heads SET format = 2 WHERE log_id = 'team'");
 
     servers.sql(0, "ALTER ROLE postgres SET default_transaction_read_only = on");
     let why = unclear(log(team).settle());

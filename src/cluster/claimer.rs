@@ -1,13 +1,13 @@
 //! Claiming: a host that follows takes jobs from the list and reports about them.
 //!
 //! Contract. A job is begun once in each process, also when a call that comes late lists it again: then its lease
-//! is left to end. Its reports are sent in their order until the database has
+//! is left to end. When this host is asked for a job that it had, it passes it on. Its reports are sent in their order until the database has
 //! them; a job whose lease this host lost is dropped, and its reports with it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::shared_jobs::{JobReport, SharedJobs};
+use super::shared_jobs::{ClaimedJob, JobReport, SharedJobs};
 use super::shared_log::{Member, SharedError};
 
 /// Most reports in one call.
@@ -41,6 +41,8 @@ struct Job {
     next: u64,
     /// Its last report was made.
     is_over: bool,
+    /// It is passed on instead of given back.
+    is_asked: bool,
 }
 
 pub struct Claimer<J> {
@@ -50,6 +52,8 @@ pub struct Claimer<J> {
     mine: BTreeMap<u64, Job>,
     /// Reports that the database may not have.
     unsent: VecDeque<JobReport>,
+    /// Jobs that are left to other hosts, as soon as the database answers.
+    passed: Vec<u64>,
     /// Jobs that this process had.
     had: BTreeSet<u64>,
     /// Those of them that it got again.
@@ -59,8 +63,8 @@ pub struct Claimer<J> {
 impl<J: SharedJobs> Claimer<J> {
     pub fn new(jobs: J, me: Member, lease: Duration) -> Claimer<J> {
         let (mine, unsent) = (BTreeMap::new(), VecDeque::new());
-        let (had, again) = (BTreeSet::new(), BTreeSet::new());
-        Claimer { jobs, me, lease, mine, unsent, had, again }
+        let (passed, had, again) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+        Claimer { jobs, me, lease, mine, unsent, passed, had, again }
     }
 
     /// Jobs that are not over.
@@ -70,18 +74,26 @@ impl<J: SharedJobs> Claimer<J> {
 
     /// Takes up to so many jobs.
     pub fn claim(&mut self, count: usize) -> Result<Vec<u64>, SharedError> {
-        let mut claimed = self.jobs.claim_jobs(&self.me, count, self.lease)?;
-        claimed.retain(|job| self.add(*job));
-        Ok(claimed)
+        let claimed = self.jobs.claim_jobs(&self.me, count, self.lease)?;
+        Ok(claimed.into_iter().filter(|one| self.add(*one)).map(|one| one.job).collect())
     }
 
-    fn add(&mut self, job: u64) -> bool {
+    fn add(&mut self, ClaimedJob { job, is_asked }: ClaimedJob) -> bool {
+        // What is over here was given back, or the host that leads has not taken its last report in yet.
+        let comes_again = |of: &Job| of.is_over && !of.is_asked && is_asked;
+        if self.mine.get(&job).is_some_and(comes_again) {
+            self.mine.remove(&job);
+            self.unsent.retain(|report| report.job != job);
+        }
         if self.mine.contains_key(&job) {
             return false;
         }
         let is_new = keep(&mut self.had, job);
         if is_new {
-            self.mine.insert(job, Job { next: 0, is_over: false });
+            self.mine.insert(job, Job { next: 0, is_over: false, is_asked });
+        } else if is_asked {
+            // It was here before, and was given back.
+            self.passed.push(job);
         } else {
             keep(&mut self.again, job);
         }
@@ -90,10 +102,15 @@ impl<J: SharedJobs> Claimer<J> {
 
     /// Holds the leases. A claim without an answer shows here.
     pub fn hold(&mut self, places: usize) -> Result<Changes, SharedError> {
-        let again: Vec<u64> = self.again.iter().copied().collect();
-        let held = self.jobs.hold_jobs(&self.me, places, self.lease, &again)?;
-        let held: BTreeSet<u64> = held.into_iter().collect();
-        let lost = self.mine.keys().filter(|job| !held.contains(job)).copied().collect::<Vec<_>>();
+        // When everything was said, only the host that leads still has to do something.
+        let unsent: BTreeSet<u64> = self.unsent.iter().map(|report| report.job).collect();
+        let said = |(job, of): &(&u64, &Job)| of.is_over && !unsent.contains(*job);
+        let mut except: BTreeSet<u64> = self.again.clone();
+        except.extend(self.mine.iter().filter(said).map(|(job, _)| *job));
+        let except: Vec<u64> = except.into_iter().collect();
+        let held = self.jobs.hold_jobs(&self.me, places, self.lease, &except)?;
+        let jobs: BTreeSet<u64> = held.iter().map(|one| one.job).collect();
+        let lost = self.mine.keys().filter(|job| !jobs.contains(job)).copied().collect::<Vec<_>>();
         let mut changes = Changes::default();
         for job in lost {
             let was = self.mine.remove(&job);
@@ -103,7 +120,7 @@ impl<J: SharedJobs> Claimer<J> {
                 changes.lost.push(job);
             }
         }
-        changes.begun = held.into_iter().filter(|job| self.add(*job)).collect();
+        changes.begun = held.into_iter().filter(|one| self.add(*one)).map(|one| one.job).collect();
         Ok(changes)
     }
 
@@ -115,12 +132,32 @@ impl<J: SharedJobs> Claimer<J> {
         of.is_over = is_last;
     }
 
+    /// Whether a job was listed for each host in turn.
+    pub fn is_asked(&self, job: u64) -> bool {
+        self.mine.get(&job).is_some_and(|of| of.is_asked)
+    }
+
+    /// Leaves a job to the other hosts when it was listed for each in turn. False when it was not: then the host
+    /// that leads wants a report.
+    pub fn pass_on(&mut self, job: u64) -> bool {
+        let is_asked = self.mine.get(&job).is_some_and(|of| of.is_asked && of.next == 0);
+        if is_asked {
+            self.mine.remove(&job);
+            self.passed.push(job);
+        }
+        is_asked
+    }
+
     pub fn has_sent_all(&self) -> bool {
-        self.unsent.is_empty()
+        self.unsent.is_empty() && self.passed.is_empty()
     }
 
     /// Sends reports, as many as one call takes; true when some are left.
     pub fn send(&mut self) -> Result<bool, SharedError> {
+        if !self.passed.is_empty() {
+            self.jobs.pass_on(&self.me, &self.passed)?;
+            self.passed.clear();
+        }
         if self.unsent.is_empty() {
             return Ok(false);
         }

@@ -44,6 +44,14 @@ pub struct HostWorkSize {
     pub claim_every: Duration,
 }
 
+/// Whether an attempt begins here.
+enum Begins {
+    With(StartedAttempt),
+    /// Its flow was never used, as far as this host knows.
+    WithUnknownFlow,
+    Not,
+}
+
 /// An attempt that runs here.
 struct UnderWay {
     request: Seq,
@@ -185,19 +193,25 @@ impl<J: SharedJobs> HostWork<J> {
         let is_due = |(job, since): &(u64, Instant)| *job <= head || since.elapsed() > BEHIND_MAX;
         let (due, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_due);
         self.waiting = waiting;
-        for (job, _) in due {
+        for (job, since) in due {
             if self.winds_down || job > head {
                 self.give_back(job);
                 continue;
             }
             match self.started(job, state, log) {
-                Ok(Some(started)) => {
+                Ok(Begins::With(started)) => {
                     let StartedAttempt { request, attempt, .. } = started;
                     let has_reported = false;
                     self.under_way.insert(job, UnderWay { request, attempt, has_reported });
                     self.pool.begin(started);
                 }
-                Ok(None) => self.give_back(job),
+                // The host that leads says it when it asks for the attempt, and its commit may still be on its way.
+                Ok(Begins::WithUnknownFlow)
+                    if self.claimer.is_asked(job) && since.elapsed() < BEHIND_MAX =>
+                {
+                    self.waiting.push((job, since));
+                }
+                Ok(Begins::WithUnknownFlow | Begins::Not) => self.give_back(job),
                 Err(error) => {
                     tracing::warn!(%error, job, "an attempt is given back to the host that leads");
                     self.give_back(job);
@@ -207,36 +221,37 @@ impl<J: SharedJobs> HostWork<J> {
     }
 
     fn give_back(&mut self, job: u64) {
-        self.claimer.report(job, pack(WorkerReport::GivenBack), true);
+        if !self.claimer.pass_on(job) {
+            self.claimer.report(job, pack(WorkerReport::GivenBack), true);
+        }
     }
 
-    /// The attempt of a job; `None` when it is over, or when this host would use another pack than others.
-    fn started(
-        &self,
-        job: u64,
-        state: &State,
-        log: &Reader,
-    ) -> Result<Option<StartedAttempt>, ReadError> {
+    /// The attempt of a job, unless it is over, or this host would use another pack than others.
+    fn started(&self, job: u64, state: &State, log: &Reader) -> Result<Begins, ReadError> {
         let started = Seq(job);
         let Some(Event::AttemptStarted { request, attempt }) = log.event(started)? else {
-            return Ok(None);
+            return Ok(Begins::Not);
         };
         let epoch = state.epoch();
         let current = state.open_request(request).filter(|open| {
             open.row.status == Status::Running && open.row.attempts == attempt && epoch < started
         });
-        let Some(open) = current else { return Ok(None) };
-        let Some(Event::SessionStarted { run_id, .. }) = log.event(epoch)? else { return Ok(None) };
+        let Some(open) = current else { return Ok(Begins::Not) };
+        let Some(Event::SessionStarted { run_id, .. }) = log.event(epoch)? else {
+            return Ok(Begins::Not);
+        };
         let taken = match log.event(request)? {
             Some(Event::RequestAccepted(taken) | Event::RequestParked { request: taken, .. }) => {
                 taken
             }
-            _ => return Ok(None),
+            _ => return Ok(Begins::Not),
         };
-        if !self.has_same_pack(&taken, state) {
-            return Ok(None);
+        match self.has_same_pack(&taken, state) {
+            None => return Ok(Begins::WithUnknownFlow),
+            Some(false) => return Ok(Begins::Not),
+            Some(true) => {}
         }
-        Ok(Some(StartedAttempt {
+        Ok(Begins::With(StartedAttempt {
             request,
             attempt,
             started,
@@ -247,11 +262,11 @@ impl<J: SharedJobs> HostWork<J> {
         }))
     }
 
-    /// Whether the flow of a request was used before, with the pack that this host has.
-    fn has_same_pack(&self, taken: &TakenRequest, state: &State) -> bool {
+    /// Whether this host has the pack that the flow of a request was used with; `None` when it was never used.
+    fn has_same_pack(&self, taken: &TakenRequest, state: &State) -> Option<bool> {
         let (flow_id, variant) = (taken.flow_id.as_str(), taken.variant.as_deref());
-        let used = state.flows().pack_of(flow_id, variant);
-        used.is_some() && self.flows.read().pack(flow_id, variant) == used
+        let used = state.flows().pack_of(flow_id, variant)?;
+        Some(self.flows.read().pack(flow_id, variant) == Some(used))
     }
 
     fn take_reports(&mut self) {

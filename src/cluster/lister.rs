@@ -25,6 +25,8 @@ use super::shared_log::{Member, SharedError};
 
 /// A job that no worker took in so many looks is given back.
 const FREE_LOOKS_MAX: u32 = 3;
+/// The same for a job that this host cannot carry out, when the hosts that are asked are busy.
+const ASKED_LOOKS_MAX: u32 = 60;
 /// How often what other leaders left is removed, in looks.
 const TIDY_EVERY: u32 = 20;
 
@@ -32,6 +34,8 @@ const TIDY_EVERY: u32 = 20;
 struct OpenJob {
     started: StartedAttempt,
     is_listed: bool,
+    /// Each host is asked in turn, because the source is not here.
+    is_asked: bool,
     /// The number of its next report.
     next: u64,
     /// Looks since it was listed in which no worker had it.
@@ -59,8 +63,17 @@ impl<J: SharedJobs> Lister<J> {
 
     /// The attempt is listed with the next step.
     pub fn list(&mut self, started: StartedAttempt) {
+        self.add(started, false);
+    }
+
+    /// The attempt is listed with the next step for each host in turn, until one can carry it out.
+    pub fn ask(&mut self, started: StartedAttempt) {
+        self.add(started, true);
+    }
+
+    fn add(&mut self, started: StartedAttempt, is_asked: bool) {
         let job = started.started.0;
-        let open = OpenJob { started, is_listed: false, next: 0, free_looks: 0 };
+        let open = OpenJob { started, is_listed: false, is_asked, next: 0, free_looks: 0 };
         self.open.insert(job, open);
     }
 
@@ -95,27 +108,31 @@ impl<J: SharedJobs> Lister<J> {
     /// Lists, removes, and takes reports in. After an error it is repeated; what was found before the error
     /// is in `found`.
     pub fn step(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
-        let fresh: Vec<u64> =
-            self.open.iter().filter(|(_, open)| !open.is_listed).map(|(job, _)| *job).collect();
+        // First, because a job that came back may be listed again.
+        if !self.ended.is_empty() {
+            self.jobs.remove(&self.me, &self.ended)?;
+            self.taken.retain(|(job, _)| !self.ended.contains(job));
+            self.ended.clear();
+        }
         if self.finishes {
             // Nobody else knows of them.
-            for job in fresh {
+            for job in self.unlisted(|_| true) {
                 let open = self.open.remove(&job);
                 // An earlier try without an answer may have listed it.
                 self.ended.push(job);
                 found.extend(open.map(|open| FromOthers::Returned(open.started)));
             }
-        } else if !fresh.is_empty() {
-            self.jobs.list(&self.me, &fresh)?;
-            for job in fresh {
-                if let Some(open) = self.open.get_mut(&job) {
-                    open.is_listed = true;
-                }
+        } else {
+            let fresh = self.unlisted(|open| !open.is_asked);
+            if !fresh.is_empty() {
+                self.jobs.list(&self.me, &fresh)?;
+                self.listed(&fresh);
             }
-        }
-        if !self.ended.is_empty() {
-            self.jobs.remove(&self.me, &self.ended)?;
-            self.ended.clear();
+            let asked = self.unlisted(|open| open.is_asked);
+            if !asked.is_empty() {
+                self.jobs.ask(&self.me, &asked)?;
+                self.listed(&asked);
+            }
         }
         if !self.taken.is_empty() {
             self.jobs.drop_reports(&self.taken)?;
@@ -125,6 +142,19 @@ impl<J: SharedJobs> Lister<J> {
             self.take_reports(found)?;
         }
         Ok(())
+    }
+
+    fn unlisted(&self, which: impl Fn(&OpenJob) -> bool) -> Vec<u64> {
+        let of = |(_, open): &(&u64, &OpenJob)| !open.is_listed && which(open);
+        self.open.iter().filter(of).map(|(job, _)| *job).collect()
+    }
+
+    fn listed(&mut self, jobs: &[u64]) {
+        for job in jobs {
+            if let Some(open) = self.open.get_mut(job) {
+                open.is_listed = true;
+            }
+        }
     }
 
     fn take_reports(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
@@ -193,10 +223,12 @@ impl<J: SharedJobs> Lister<J> {
                 Some(JobStanding::Held) => open.free_looks = 0,
                 Some(JobStanding::Free) => {
                     open.free_looks += 1;
-                    if self.finishes || open.free_looks >= FREE_LOOKS_MAX {
+                    let most = if open.is_asked { ASKED_LOOKS_MAX } else { FREE_LOOKS_MAX };
+                    if self.finishes || open.free_looks >= most {
                         free.push(job);
                     }
                 }
+                Some(JobStanding::Refused) => free.push(job),
                 Some(JobStanding::Over) => {
                     found.push(FromOthers::Report(lost(&open.started, RetryHint::Later)));
                     self.close(job);
@@ -239,6 +271,7 @@ const REST: Duration = Duration::from_millis(500);
 
 enum Order {
     Begin(StartedAttempt),
+    Ask(StartedAttempt),
     End(Seq),
     Finish,
 }
@@ -289,6 +322,7 @@ fn serve<J: SharedJobs>(
         for order in first.into_iter().chain(incoming.try_iter()) {
             match order {
                 Order::Begin(started) => lister.list(started),
+                Order::Ask(started) => lister.ask(started),
                 Order::End(request) => lister.end(request),
                 Order::Finish => lister.finish(),
             }
@@ -325,6 +359,10 @@ impl OtherWorkers for Listing {
 
     fn begin(&self, started: StartedAttempt) {
         let _ = self.orders.send(Order::Begin(started));
+    }
+
+    fn ask(&self, started: StartedAttempt) {
+        let _ = self.orders.send(Order::Ask(started));
     }
 
     fn end(&self, request: Seq) {

@@ -17,6 +17,16 @@ pub enum JobStanding {
     Held,
     /// The lease of its worker has ended.
     Over,
+    /// No worker has it, and every host that was asked has passed it on.
+    Refused,
+}
+
+/// A job of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimedJob {
+    pub job: u64,
+    /// It was listed for hosts that are asked in turn: this one passes it on instead of giving it back.
+    pub is_asked: bool,
 }
 
 /// A report of a worker about a job.
@@ -37,6 +47,12 @@ pub trait SharedJobs: Send {
 
     /// Lists jobs that are not listed yet.
     fn list(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
+
+    /// Lists jobs that are not listed yet for the hosts that work now, each of which may take a job once.
+    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
+
+    /// Leaves jobs that this worker was asked for to the other hosts.
+    fn pass_on(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
 
     /// How each job stands that this leader listed.
     fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError>;
@@ -62,7 +78,7 @@ pub trait SharedJobs: Send {
         me: &Member,
         count: usize,
         lease: Duration,
-    ) -> Result<Vec<u64>, SharedError>;
+    ) -> Result<Vec<ClaimedJob>, SharedError>;
 
     /// Holds the jobs of this worker for so long from now, `except` some, and says which it holds. Tells how
     /// many attempts it takes at a time.
@@ -72,7 +88,7 @@ pub trait SharedJobs: Send {
         places: usize,
         lease: Duration,
         except: &[u64],
-    ) -> Result<Vec<u64>, SharedError>;
+    ) -> Result<Vec<ClaimedJob>, SharedError>;
 
     /// Adds reports about jobs that this worker holds. What is there already is not added again.
     fn report(&mut self, me: &Member, reports: &[JobReport]) -> Result<(), SharedError>;

@@ -175,8 +175,15 @@ impl ServiceLoop {
                 others.under_way.insert(started.request, started.started);
                 others.workers.begin(started);
             }
-            None => self.attempts.pool.begin(started),
+            None => self.begin_here(started),
         }
+    }
+
+    pub(super) fn begin_here(&mut self, started: StartedAttempt) {
+        if let Some(others) = &mut self.attempts.others {
+            others.here.insert(started.request, started.clone());
+        }
+        self.attempts.pool.begin(started);
     }
 
     /// The worker of this host did not see what another host made.

@@ -1,5 +1,6 @@
 //! Input: reports of workers.
 
+use crate::contract::vocabulary::ReasonCode;
 use crate::state::Status;
 use crate::state::decide::{Outcome, Report};
 use crate::work::other_workers::FromOthers;
@@ -10,6 +11,19 @@ use super::state::ServiceLoop;
 
 /// Most reports taken before the loop looks at questions and lines again.
 const REPORTS_PER_TURN: usize = 4096;
+
+/// Whether an attempt ended because this host does not have what the request names. Another one may have it.
+fn lacks_source(report: &Report) -> bool {
+    let Outcome::Failed(failed) = &report.outcome else { return false };
+    matches!(
+        failed.reason,
+        Some(
+            ReasonCode::UnknownSourceId
+                | ReasonCode::MissingUpstreamManifest
+                | ReasonCode::SelectionManifestMissing
+        )
+    )
+}
 
 impl ServiceLoop {
     pub(super) fn poll_reports(&mut self) -> Result<(), ServiceError> {
@@ -31,10 +45,19 @@ impl ServiceLoop {
                 let had_it = self.attempts.others.as_mut();
                 let had_it = had_it.is_some_and(|all| all.take_back(&started));
                 // With a stop it stays open for the next session.
-                if had_it && !self.service.stop.is_raised() && self.is_under_way(&started) {
-                    self.attempts.pool.begin(started);
+                if !had_it || self.service.stop.is_raised() || !self.is_under_way(&started) {
+                    return Ok(());
                 }
-                Ok(())
+                let others = self.attempts.others.as_mut();
+                let asked = others.and_then(|all| all.asked.remove(&started.request));
+                match asked {
+                    // Nobody has the source: what this host found counts.
+                    Some(report) => self.count_report(report),
+                    None => {
+                        self.begin_here(started);
+                        Ok(())
+                    }
+                }
             }
         }
     }
@@ -48,6 +71,14 @@ impl ServiceLoop {
     }
 
     pub(super) fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
+        let others = self.attempts.others.as_mut();
+        match lacks_source(&report) && others.is_some_and(|others| others.ask(&report)) {
+            true => Ok(()),
+            false => self.count_report(report),
+        }
+    }
+
+    fn count_report(&mut self, report: Report) -> Result<(), ServiceError> {
         let now = self.now();
         let (request, attempt) = (report.request, report.attempt);
         let (resolved, answered) = match &report.outcome {

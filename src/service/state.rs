@@ -87,14 +87,42 @@ pub(super) struct Others {
     pub workers: Box<dyn OtherWorkers>,
     /// Requests whose attempt they have, and the event that started it.
     pub under_way: BTreeMap<Seq, Seq>,
+    /// Attempts that began here, by their request.
+    pub here: BTreeMap<Seq, StartedAttempt>,
+    /// How an attempt ended here, while the others are asked whether they have its source.
+    pub asked: BTreeMap<Seq, Report>,
 }
 
 impl Others {
+    pub(super) fn new(workers: Box<dyn OtherWorkers>) -> Others {
+        let (here, asked) = (BTreeMap::new(), BTreeMap::new());
+        Others { workers, under_way: BTreeMap::new(), here, asked }
+    }
+
     /// The attempt of a request is over.
     pub(super) fn end(&mut self, request: Seq) {
+        self.here.remove(&request);
+        self.asked.remove(&request);
         if self.under_way.remove(&request).is_some() {
             self.workers.end(request);
         }
+    }
+
+    /// Asks the others for an attempt whose source is not here; `false` when there is nobody to ask, or all were
+    /// asked. The report counts when they do not have it either.
+    pub(super) fn ask(&mut self, report: &Report) -> bool {
+        let is_current = |started: &&StartedAttempt| {
+            (started.attempt, started.epoch) == (report.attempt, report.epoch) && !started.gives_way
+        };
+        let started = self.here.get(&report.request).filter(is_current);
+        let Some(started) = started.filter(|_| self.workers.places() > 0).cloned() else {
+            return false;
+        };
+        self.here.remove(&report.request);
+        self.under_way.insert(started.request, started.started);
+        self.asked.insert(started.request, report.clone());
+        self.workers.ask(started);
+        true
     }
 
     /// An attempt comes back. False when they do not have it any more.

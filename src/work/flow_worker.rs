@@ -227,8 +227,16 @@ impl FlowWorker {
         let kind = request.work.kind;
         let zone = Some(setup.config.timezone);
         let resolving = upstream::Options { zone, ..self.resolving.clone() };
-        let mut resolved = upstream::resolve(&self.upstream, &input, kind, &resolving)
-            .map_err(|error| unresolved(error, &found))?;
+        let resolved = upstream::resolve(&self.upstream, &input, kind, &resolving);
+        let mut resolved = resolved.map_err(|error| {
+            // Another host of the log may have the sources. It works only with a pack that is known.
+            if setup.config.cluster.is_some()
+                && let Ok(pack) = self.pack(&setup.registry, &request, &found, recorder)
+            {
+                self.tell(recorder, &pack);
+            }
+            unresolved(error, &found)
+        })?;
         let wanted_day = wanted_day(&request);
         let day = wanted_day.or(resolved.day()).unwrap_or(created);
         let found = resolved_input(&resolved, day);

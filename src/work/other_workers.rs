@@ -30,6 +30,9 @@ pub trait OtherWorkers: Send {
 
     fn begin(&self, started: StartedAttempt);
 
+    /// Each of them is asked in turn, because the source is not on this host. It comes back when nobody has it.
+    fn ask(&self, started: StartedAttempt);
+
     /// The attempt of a request is over, whatever they still do.
     fn end(&self, request: Seq);
 

@@ -33,6 +33,8 @@ struct Attempt {
     by: Option<String>,
     reports: u64,
     is_over: bool,
+    /// It came back once, and all hosts are asked for it.
+    is_asked: bool,
 }
 
 struct Leader {
@@ -56,6 +58,7 @@ struct Tally {
     lost: u64,
     returned: u64,
     given_back: u64,
+    passed_on: u64,
     deposed: u64,
 }
 
@@ -109,9 +112,9 @@ impl Leader {
         Leader { lister, attempts: BTreeMap::new() }
     }
 
-    fn list(&mut self, job: u64) {
+    fn list(&mut self, job: u64, asks: bool) {
         let epoch = Seq(1);
-        self.lister.list(StartedAttempt {
+        let started = StartedAttempt {
             request: Seq(job),
             attempt: 1,
             started: Seq(job),
@@ -119,7 +122,11 @@ impl Leader {
             run_id: String::new(),
             replies: Vec::new(),
             gives_way: false,
-        });
+        };
+        match asks {
+            true => self.lister.ask(started),
+            false => self.lister.list(started),
+        }
         self.attempts.insert(job, Attempt::default());
     }
 
@@ -134,8 +141,14 @@ impl Leader {
                 FromOthers::Returned(started) => {
                     let attempt = self.attempts.get_mut(&started.started.0).unwrap();
                     assert!(!attempt.is_over && attempt.reports == 0, "seed {seed}: {attempt:?}");
-                    attempt.is_over = true;
-                    tally.returned += 1;
+                    if attempt.is_asked {
+                        attempt.is_over = true;
+                        tally.returned += 1;
+                    } else {
+                        attempt.is_asked = true;
+                        attempt.by = None;
+                        self.lister.ask(started);
+                    }
                 }
                 FromOthers::Report(report) => {
                     let job = report.request.0;
@@ -207,7 +220,9 @@ impl Worker {
         }
         for job in begun {
             assert!(self.begun.insert(job), "{job} is begun twice by {by}");
-            if rng.chance(10) {
+            if rng.chance(30) && claimer.pass_on(job) {
+                tally.passed_on += 1;
+            } else if rng.chance(10) {
                 tally.given_back += 1;
                 claimer.report(job, pack(WorkerReport::GivenBack), true);
             } else {
@@ -247,7 +262,8 @@ impl History {
         drop(database);
         if self.rng.chance(20) {
             self.jobs += 1;
-            self.leader.list(self.jobs);
+            let asks = self.rng.chance(30);
+            self.leader.list(self.jobs, asks);
         }
         if self.rng.chance(2) {
             let over = self.rng.below(self.jobs - 9) + 10;
@@ -323,15 +339,17 @@ fn each_attempt_that_was_listed_ends_once() {
     let seeds = if deep() { 50_000 } else { 2000 };
     let mut sum = Tally::default();
     for seed in 0..seeds {
-        let Tally { finished, lost, returned, given_back, deposed } = History::new(seed).run();
+        let Tally { finished, lost, returned, given_back, passed_on, deposed } =
+            History::new(seed).run();
         sum.finished += finished;
         sum.lost += lost;
         sum.returned += returned;
         sum.given_back += given_back;
+        sum.passed_on += passed_on;
         sum.deposed += deposed;
     }
     println!("{seeds} histories: {sum:?}");
     // Without these the histories would prove nothing.
-    let seen = [sum.finished, sum.lost, sum.returned, sum.given_back, sum.deposed];
+    let seen = [sum.finished, sum.lost, sum.returned, sum.given_back, sum.passed_on, sum.deposed];
     assert!(seen.iter().all(|count| *count > seeds / 10), "{sum:?}");
 }

@@ -1,12 +1,12 @@
 //! A shared log in memory, with everything that a database and a network do to it: answers that are lost,
 //! calls that are carried out late, and a failover that keeps only what was confirmed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
+use summarizer::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, LeaseHeld, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
@@ -43,6 +43,14 @@ struct Tables {
 struct Job {
     leader: Member,
     holder: Option<(Member, u64)>,
+    /// Hosts that may take it; all of them where it is `None`.
+    asks: Option<BTreeSet<String>>,
+}
+
+impl Job {
+    fn claimed(&self, job: u64) -> ClaimedJob {
+        ClaimedJob { job, is_asked: self.asks.is_some() }
+    }
 }
 
 /// The shipped lines of a host, by their first byte.
@@ -68,6 +76,8 @@ enum Write {
     Drop { host: String, offset: u64 },
     ForgetOthers { me: Member },
     List { me: Member, jobs: Vec<u64> },
+    Ask { me: Member, jobs: Vec<u64> },
+    PassOn { me: Member, jobs: Vec<u64> },
     Withdraw { me: Member, jobs: Vec<u64> },
     Remove { me: Member, jobs: Vec<u64> },
     DropReports { taken: Vec<(u64, u64)> },
@@ -81,7 +91,7 @@ enum Wrote {
     Nothing,
     Claim(Claim),
     Held(LeaseHeld),
-    Jobs(Vec<u64>),
+    Jobs(Vec<ClaimedJob>),
     Done,
 }
 
@@ -233,8 +243,30 @@ impl Database {
             }
             Write::List { me, jobs } => {
                 for job in jobs {
-                    let fresh = Job { leader: me.clone(), holder: None };
+                    let fresh = Job { leader: me.clone(), holder: None, asks: None };
                     tables.jobs.entry(job).or_insert(fresh);
+                }
+                Wrote::Done
+            }
+            Write::Ask { me, jobs } => {
+                let works = |(host, places): &(&String, &usize)| **places > 0 && **host != me.host;
+                let asks = tables.places.iter().filter(works).map(|(host, _)| host.clone());
+                let asks: Option<BTreeSet<String>> = Some(asks.collect());
+                for job in jobs {
+                    let fresh = Job { leader: me.clone(), holder: None, asks: asks.clone() };
+                    tables.jobs.entry(job).or_insert(fresh);
+                }
+                Wrote::Done
+            }
+            Write::PassOn { me, jobs } => {
+                for job in jobs {
+                    let job = tables.jobs.get_mut(&job);
+                    let mine =
+                        job.filter(|job| job.holder.as_ref().is_some_and(|(who, _)| *who == me));
+                    let Some(job) = mine else { continue };
+                    let Some(asks) = &mut job.asks else { continue };
+                    asks.remove(&me.host);
+                    job.holder = None;
                 }
                 Wrote::Done
             }
@@ -257,11 +289,13 @@ impl Database {
             Write::ClaimJobs { me, count, lease } => {
                 let leader = tables.leader.as_ref();
                 let free = tables.jobs.iter_mut();
-                let free =
-                    free.filter(|(_, job)| job.holder.is_none() && Some(&job.leader) == leader);
+                let free = free.filter(|(_, job)| {
+                    let may = job.asks.as_ref().is_none_or(|asks| asks.contains(&me.host));
+                    may && job.holder.is_none() && Some(&job.leader) == leader
+                });
                 let claimed = free.take(count).map(|(id, job)| {
                     job.holder = Some((me.clone(), clock + lease));
-                    *id
+                    job.claimed(*id)
                 });
                 Wrote::Jobs(claimed.collect())
             }
@@ -270,9 +304,10 @@ impl Database {
                 let mut held = Vec::new();
                 let jobs = tables.jobs.iter_mut().filter(|(id, _)| !except.contains(id));
                 for (id, job) in jobs {
+                    let claimed = job.claimed(*id);
                     if let Some((_, until)) = job.holder.as_mut().filter(|(who, _)| *who == me) {
                         *until = clock + lease;
-                        held.push(*id);
+                        held.push(claimed);
                     }
                 }
                 Wrote::Jobs(held)
@@ -511,7 +546,7 @@ impl SharedLines for Connection {
 }
 
 impl Connection {
-    fn jobs_of(&self, write: Write) -> Result<Vec<u64>, SharedError> {
+    fn jobs_of(&self, write: Write) -> Result<Vec<ClaimedJob>, SharedError> {
         Ok(match self.database().call(write)? {
             Wrote::Jobs(jobs) => jobs,
             _ => Vec::new(),
@@ -528,10 +563,21 @@ impl SharedJobs for Connection {
         self.database().call(Write::List { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
     }
 
+    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.database().call(Write::Ask { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    }
+
+    fn pass_on(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.database().call(Write::PassOn { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    }
+
     fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError> {
         self.database().read(|database| {
             let mine = database.now.jobs.iter().filter(|(_, job)| job.leader == *me);
             let standing = mine.map(|(id, job)| match &job.holder {
+                None if job.asks.as_ref().is_some_and(BTreeSet::is_empty) => {
+                    (*id, JobStanding::Refused)
+                }
                 None => (*id, JobStanding::Free),
                 Some((_, until)) if *until < database.clock_ms => (*id, JobStanding::Over),
                 Some(_) => (*id, JobStanding::Held),
@@ -578,7 +624,7 @@ impl SharedJobs for Connection {
         me: &Member,
         count: usize,
         lease: Duration,
-    ) -> Result<Vec<u64>, SharedError> {
+    ) -> Result<Vec<ClaimedJob>, SharedError> {
         self.jobs_of(Write::ClaimJobs { me: me.clone(), count, lease: ms(lease) })
     }
 
@@ -588,7 +634,7 @@ impl SharedJobs for Connection {
         places: usize,
         lease: Duration,
         except: &[u64],
-    ) -> Result<Vec<u64>, SharedError> {
+    ) -> Result<Vec<ClaimedJob>, SharedError> {
         let (me, except) = (me.clone(), except.to_vec());
         self.jobs_of(Write::HoldJobs { me, places, lease: ms(lease), except })
     }

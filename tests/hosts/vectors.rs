@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use summarizer::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
+use summarizer::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, LeaseHeld, Member, Outgoing, Reading, SharedLog,
@@ -196,6 +196,13 @@ fn said(job: u64, number: u64) -> JobReport {
     JobReport { job, number, bytes: vec![job as u8, number as u8] }
 }
 
+/// The jobs, in order. None of them is asked for.
+fn plain(mut claimed: Vec<ClaimedJob>) -> Vec<u64> {
+    assert!(claimed.iter().all(|one| !one.is_asked), "{claimed:?}");
+    claimed.sort_unstable_by_key(|one| one.job);
+    claimed.into_iter().map(|one| one.job).collect()
+}
+
 /// The same for jobs and reports. The connections are those of `leads`, which gets the lead, and `works`.
 pub fn check_jobs<L: SharedLog + SharedJobs>(
     lease: Duration,
@@ -212,15 +219,11 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     a.list(&leader, &[3, 1, 2]).unwrap();
     a.list(&leader, &[1, 2]).unwrap();
     a.list(&member("deposed", 1), &[7]).unwrap();
-    let mut claimed = b.claim_jobs(&one, 2, lease).unwrap();
-    claimed.sort_unstable();
-    assert_eq!(claimed, [1, 2]);
-    assert_eq!(b.claim_jobs(&two, 9, lease).unwrap(), [3]);
+    assert_eq!(plain(b.claim_jobs(&one, 2, lease).unwrap()), [1, 2]);
+    assert_eq!(plain(b.claim_jobs(&two, 9, lease).unwrap()), [3]);
     assert!(b.claim_jobs(&two, 9, lease).unwrap().is_empty());
-    let mut held = b.hold_jobs(&one, 5, lease, &[]).unwrap();
-    held.sort_unstable();
-    assert_eq!(held, [1, 2]);
-    assert_eq!(b.hold_jobs(&one, 5, lease, &[1]).unwrap(), [2]);
+    assert_eq!(plain(b.hold_jobs(&one, 5, lease, &[]).unwrap()), [1, 2]);
+    assert_eq!(plain(b.hold_jobs(&one, 5, lease, &[1]).unwrap()), [2]);
     assert_eq!((a.places(&leader).unwrap(), a.places(&one).unwrap()), (5, 0));
     a.forget_others(&leader).unwrap();
     b.forget_others(&member("deposed", 1)).unwrap();
@@ -238,7 +241,7 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     a.remove(&leader, &[1, 77]).unwrap();
     b.report(&one, &[said(1, 2)]).unwrap();
     assert_eq!(a.reports(&leader).unwrap(), []);
-    assert_eq!(b.hold_jobs(&one, 5, lease * 9, &[]).unwrap(), [2]);
+    assert_eq!(plain(b.hold_jobs(&one, 5, lease * 9, &[]).unwrap()), [2]);
 
     // A lease that ends is seen, and a job that nobody has can be taken back.
     a.list(&leader, &[4, 5]).unwrap();
@@ -249,6 +252,28 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     let expected = [(2, JobStanding::Held), (3, JobStanding::Over), (5, JobStanding::Free)];
     assert_eq!(standing, expected);
     a.remove(&leader, &[2, 3, 5]).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), []);
+
+    // Hosts that are asked take a job once each, and not the one that asks.
+    a.hold_jobs(&leader, 5, lease * 9, &[]).unwrap();
+    a.ask(&leader, &[6]).unwrap();
+    assert!(a.claim_jobs(&leader, 9, lease * 9).unwrap().is_empty());
+    let asked = [ClaimedJob { job: 6, is_asked: true }];
+    assert_eq!(b.claim_jobs(&one, 9, lease * 9).unwrap(), asked);
+    assert_eq!(b.hold_jobs(&one, 5, lease * 9, &[]).unwrap(), asked);
+    b.pass_on(&two, &[6]).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), [(6, JobStanding::Held)], "another one has it");
+    b.pass_on(&one, &[6]).unwrap();
+    b.pass_on(&one, &[6]).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), [(6, JobStanding::Refused)]);
+    assert!(b.claim_jobs(&two, 9, lease * 9).unwrap().is_empty());
+    // What was listed for all is given back by a report alone.
+    a.list(&leader, &[8]).unwrap();
+    assert_eq!(plain(b.claim_jobs(&one, 9, lease * 9).unwrap()), [8]);
+    b.pass_on(&one, &[8]).unwrap();
+    assert_eq!(plain(b.hold_jobs(&one, 5, lease * 9, &[]).unwrap()), [8]);
+    a.withdraw(&leader, &[6]).unwrap();
+    a.remove(&leader, &[8]).unwrap();
     assert_eq!(a.standing(&leader).unwrap(), []);
     a.release(&leader).unwrap();
 }

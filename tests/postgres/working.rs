@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::model_server::{Act, Server};
 use crate::server::Servers;
 use crate::serving::{Host, files_of, wait_for};
-use crate::support::requests::{ACTIVE, making, request};
+use crate::support::requests::{ACTIVE, DEPRECATED, making, request};
 
 const CALL: Duration = Duration::from_millis(150);
 
@@ -135,6 +135,22 @@ fn attempts_run_on_all_hosts() {
         |host: &Host| host.home.acks().iter().filter(|ack| ack["status"] == "completed").count();
     assert_eq!(completed(&hosts[0]), 111);
 
+    // What only one other host can read runs there, also when the flow was not used before, and a source that no
+    // host has is refused once.
+    produce(&hosts, 1, 300..310, &[2]);
+    produce(&hosts, 2, 310..312, &[]);
+    let outcomes = wait_for_outcomes(&hosts[0], 123);
+    assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+    assert_eq!(completed(&hosts[0]), 121);
+    let refused =
+        hosts[0].home.acks().into_iter().filter(|ack| ack["reason_code"] == "unknown_source_id");
+    assert_eq!(refused.count(), 2);
+    hosts[2].home.note("other-flow.txt", "The pump was repaired on Monday. Ana will test it.");
+    let line = making(request("other-flow", DEPRECATED, json!({})), "other-flow");
+    hosts[1].home.append(format!("{line}\n").as_bytes());
+    wait_for_outcomes(&hosts[0], 124);
+    assert_eq!(completed(&hosts[0]), 122);
+
     // A worker that is killed costs the attempts that it had, and no request.
     produce(&hosts, 0, 81..121, &[0, 1, 2]);
     wait_for("c works", || {
@@ -142,9 +158,9 @@ fn attempts_run_on_all_hosts() {
         (servers.sql(0, held) != ["0"]).then_some(())
     });
     hosts[2].end(Signal::KILL);
-    let outcomes = wait_for_outcomes(&hosts[0], 151);
+    let outcomes = wait_for_outcomes(&hosts[0], 164);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[0]), 151);
+    assert_eq!(completed(&hosts[0]), 162);
 
     // So does a leader.
     produce(&hosts, 0, 121..161, &[0, 1, 2]);
@@ -154,9 +170,9 @@ fn attempts_run_on_all_hosts() {
     });
     hosts[0].end(Signal::KILL);
     hosts[0].serve();
-    let outcomes = wait_for_outcomes(&hosts[1], 191);
+    let outcomes = wait_for_outcomes(&hosts[1], 204);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[1]), 191);
+    assert_eq!(completed(&hosts[1]), 202);
     wait_for("no job is left", || {
         let left = "SELECT (SELECT count(*) FROM summarizer.jobs) + (SELECT count(*) FROM summarizer.reports)";
         (servers.sql(0, left) == ["0"]).then_some(())

@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::cluster::shared_jobs::{JobReport, JobStanding, SharedJobs};
+use crate::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs};
 use crate::cluster::shared_log::{Member, SharedError};
 
 use super::PostgresLog;
@@ -29,8 +30,18 @@ const FORGET_OTHERS: &str = "WITH mine AS (SELECT FROM summarizer.heads WHERE lo
 const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules) SELECT $1, job, $2, $4 FROM unnest($3) AS job \
     ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
 
-const STANDING: &str = "SELECT job, holder IS NOT NULL, coalesce(lease_until < clock_timestamp(), false) \
-    FROM summarizer.jobs WHERE log_id = $1 AND leader = $2";
+const ASK: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules, asks) SELECT $1, job, $2, $4, coalesce((\
+        SELECT array_agg(host) FROM summarizer.hosts WHERE log_id = $1 AND host <> $5 \
+        AND 'work' = ANY(string_to_array(roles, ',')) AND rules = $4 AND places > 0 \
+        AND seen > clock_timestamp() - $6 * interval '1 second'), '{}') FROM unnest($3) AS job \
+    ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
+
+const PASS_ON: &str = "UPDATE summarizer.jobs SET holder = NULL, lease_until = NULL, asks = array_remove(asks, $4) \
+    WHERE log_id = $1 AND holder = $2 AND job = ANY($3) AND asks IS NOT NULL \
+    RETURNING pg_notify('summarizer', $1)";
+
+const STANDING: &str = "SELECT job, holder IS NOT NULL, coalesce(lease_until < clock_timestamp(), false), \
+    coalesce(asks = '{}', false) FROM summarizer.jobs WHERE log_id = $1 AND leader = $2";
 
 const WITHDRAW: &str = "DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader = $2 AND job = ANY($3) AND holder IS NULL \
     RETURNING 0::int8";
@@ -57,19 +68,24 @@ const PLACES: &str = "SELECT coalesce(sum(places), 0)::int8 FROM summarizer.host
 /// Jobs of a leader that was deposed, or that has other rules about data, are left alone.
 const CLAIM: &str = "WITH free AS (SELECT j.job FROM summarizer.jobs j \
         JOIN summarizer.heads h ON h.log_id = j.log_id AND h.leader = j.leader \
-        WHERE j.log_id = $1 AND j.holder IS NULL AND j.rules = $5 ORDER BY j.job LIMIT $3 FOR UPDATE OF j SKIP LOCKED) \
+        WHERE j.log_id = $1 AND j.holder IS NULL AND j.rules = $5 AND (j.asks IS NULL OR $6 = ANY(j.asks)) ORDER BY j.job LIMIT $3 FOR UPDATE OF j SKIP LOCKED) \
     UPDATE summarizer.jobs j SET holder = $2, lease_until = clock_timestamp() + $4 * interval '1 second' \
-    FROM free WHERE j.log_id = $1 AND j.job = free.job RETURNING j.job";
+    FROM free WHERE j.log_id = $1 AND j.job = free.job RETURNING j.job, j.asks IS NOT NULL";
 
 const HOLD: &str = "WITH told AS (UPDATE summarizer.hosts SET places = $4, rules = $7 \
         WHERE log_id = $1 AND host = $5 AND (places, rules) IS DISTINCT FROM ($4, $7)) \
     UPDATE summarizer.jobs SET lease_until = clock_timestamp() + $3 * interval '1 second' \
-    WHERE log_id = $1 AND holder = $2 AND job <> ALL($6) RETURNING job";
+    WHERE log_id = $1 AND holder = $2 AND job <> ALL($6) RETURNING job, asks IS NOT NULL";
 
 const REPORT: &str = "INSERT INTO summarizer.reports (log_id, job, number, outcome) \
     SELECT $1, said.job, said.number, said.outcome FROM unnest($3, $4, $5) AS said (job, number, outcome) \
     JOIN summarizer.jobs j ON j.log_id = $1 AND j.job = said.job AND j.holder = $2 \
     ON CONFLICT (log_id, job, number) DO NOTHING RETURNING 0::int8";
+
+fn claimed(row: &Row) -> Result<ClaimedJob, SharedError> {
+    let is_asked = row.try_get(1).map_err(|error| odd(&error))?;
+    Ok(ClaimedJob { job: number(row, 0)?, is_asked })
+}
 
 fn all(jobs: &[u64]) -> Vec<i64> {
     jobs.iter().copied().map(signed).collect()
@@ -109,6 +125,32 @@ impl SharedJobs for PostgresLog {
         })
     }
 
+    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+                (&all(jobs) as _, Type::INT8_ARRAY),
+                (&access.rules as _, Type::TEXT),
+                (&me.host as _, Type::TEXT),
+                (&HEARD_SECONDS as _, Type::FLOAT8),
+            ];
+            session.write(runtime, ASK, &params).map(|_| ())
+        })
+    }
+
+    fn pass_on(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+                (&all(jobs) as _, Type::INT8_ARRAY),
+                (&me.host as _, Type::TEXT),
+            ];
+            session.write(runtime, PASS_ON, &params).map(|_| ())
+        })
+    }
+
     fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError> {
         self.with(|runtime, session, access| {
             let params = [(&access.log as _, Type::TEXT), (&me.to_string() as _, Type::TEXT)];
@@ -116,6 +158,7 @@ impl SharedJobs for PostgresLog {
             let standing = |row| {
                 let flag = |at| tokio_postgres::Row::try_get(row, at).map_err(|error| odd(&error));
                 let standing = match (flag(1)?, flag(2)?) {
+                    (false, _) if flag(3)? => JobStanding::Refused,
                     (false, _) => JobStanding::Free,
                     (true, false) => JobStanding::Held,
                     (true, true) => JobStanding::Over,
@@ -182,7 +225,7 @@ impl SharedJobs for PostgresLog {
         me: &Member,
         count: usize,
         lease: Duration,
-    ) -> Result<Vec<u64>, SharedError> {
+    ) -> Result<Vec<ClaimedJob>, SharedError> {
         self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
@@ -190,9 +233,10 @@ impl SharedJobs for PostgresLog {
                 (&signed(count as u64) as _, Type::INT8),
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
                 (&access.rules as _, Type::TEXT),
+                (&me.host as _, Type::TEXT),
             ];
             let rows = session.write(runtime, CLAIM, &params)?;
-            rows.iter().map(|row| number(row, 0)).collect()
+            rows.iter().map(claimed).collect()
         })
     }
 
@@ -202,7 +246,7 @@ impl SharedJobs for PostgresLog {
         places: usize,
         lease: Duration,
         except: &[u64],
-    ) -> Result<Vec<u64>, SharedError> {
+    ) -> Result<Vec<ClaimedJob>, SharedError> {
         self.with(|runtime, session, access| {
             let places = i32::try_from(places).unwrap_or(i32::MAX);
             let params = [
@@ -215,7 +259,7 @@ impl SharedJobs for PostgresLog {
                 (&access.rules as _, Type::TEXT),
             ];
             let rows = session.write_small(runtime, HOLD, &params)?;
-            rows.iter().map(|row| number(row, 0)).collect()
+            rows.iter().map(claimed).collect()
         })
     }
 

@@ -85,6 +85,7 @@ CREATE TABLE summarizer.jobs (
     rules       text   NOT NULL,                -- a hash of its rules about data
     holder      text,                           -- host and start of the program that carries it out
     lease_until timestamptz,                    -- until when it has it
+    asks        text[],                         -- hosts that may take it once each; all hosts where it is null
     PRIMARY KEY (log_id, job)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX jobs_free ON summarizer.jobs (log_id, job) WHERE holder IS NULL;
