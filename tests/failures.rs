@@ -142,8 +142,34 @@ fn add_says_what_its_requests_still_wait_for() {
     home.ok(&["pause"]);
     std::fs::write(&note, "The roof leaks again.").unwrap();
     let (code, said) = add();
-    assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("summarizer status"), "{said}");
+    assert_eq!(code, Some(0), "a pause is no failure: {said}");
+    assert!(said.contains("note.txt: the service is paused: requests wait until"), "{said}");
+    assert!(said.contains("1 asked for") && said.contains("summarizer status"), "{said}");
+}
+
+/// A limit that was kept is no failure, with a service and without one, and its words say so.
+#[test]
+fn add_counts_a_wait_for_a_budget_as_no_failure() {
+    let server = Server::start(vec![used_up()]);
+    let home = Home::new(&config(&server, "", DAY));
+    let add = |name: &str| {
+        std::fs::write(home.path(name), format!("The roof was repaired on Monday: {name}."))
+            .unwrap();
+        let path = home.path(name);
+        let ran = home.run(&["add", "--flow", FLOW, path.to_str().unwrap()]);
+        (ran.status.code(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let put_off = |(code, said): (Option<i32>, String), name: &str| {
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains(&format!("{name}: put off: rate limited (budget)")), "{said}");
+        assert!(said.contains("1 asked for") && !said.contains("failed"), "{said}");
+    };
+    let (code, said) = add("first.txt");
+    assert_eq!(code, Some(0), "{said}");
+    put_off(add("second.txt"), "second.txt");
+    let _service = home.serve();
+    put_off(add("third.txt"), "third.txt");
+    assert_eq!(server.seen().len(), 1);
 }
 
 #[test]

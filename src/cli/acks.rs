@@ -248,9 +248,16 @@ impl Drop for AckProgress {
     }
 }
 
-/// Whether an ack says that something went wrong, and not only that its time has not come: a budget, a rate.
-pub(super) fn is_failure(ack: &Value) -> bool {
-    ack["status"] == "failed_transient" && ack["reason_code"] != "rate_limited"
+/// Whether what stands for a request that continues later kept a limit, and nothing went wrong: a budget, a rate, a batch.
+pub(super) fn is_put_off(of: &Value) -> bool {
+    of["cause"].as_str().and_then(FailureCause::parse).is_some_and(FailureCause::puts_off)
+}
+
+/// Whether an ack puts its request off for hours: until the budget of another day, or the answer of a batch.
+pub(super) fn is_put_off_for_long(ack: &Value) -> bool {
+    ack["status"] == "failed_transient"
+        && is_put_off(ack)
+        && ack["cause"] != FailureCause::RateLimit.as_str()
 }
 
 /// A reason and its cause for a person. A wait for a batch is not a failure, although it uses their words.
@@ -269,13 +276,16 @@ pub(super) fn why(ack: &Value) -> String {
     if ack["cause"] == FailureCause::Batch.as_str() {
         return ui::yellow("waits for a batch; `summarizer status` shows the batches");
     }
-    let status = text("status").unwrap_or("unknown").replace('_', " ");
+    let status = match ack["status"] == "failed_transient" && is_put_off(ack) {
+        true => ui::yellow("put off"),
+        false => ui::red(&text("status").unwrap_or("unknown").replace('_', " ")),
+    };
     let reason = reason_words(ack).map(|words| words.replace('_', " "));
     let next = text("retry_at").map(|at| format!("the next attempt: {at}"));
     let parts = [reason, text("message").map(str::to_owned), next];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     match parts.is_empty() {
-        true => ui::red(&status),
-        false => format!("{}: {}", ui::red(&status), super::prose::plain_line(&parts.join(", "))),
+        true => status,
+        false => format!("{status}: {}", super::prose::plain_line(&parts.join(", "))),
     }
 }

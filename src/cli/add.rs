@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::acks::{AckProgress, AckTail, Ended, is_failure, why};
+use super::acks::{AckProgress, AckTail, Ended, is_put_off, why};
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
@@ -16,19 +16,24 @@ use super::prose::{Prose, plain_line};
 use super::settings::{is_shared, load_config};
 use super::source_files::{GoneFile, name_not_read, name_skipped};
 use super::sum::{NOTHING_FOUND, flow_of};
-use super::waiting::Wait;
+use super::waiting::{Wait, obstacle_told_by};
 use super::{Context, names, ui};
 use crate::config::Config;
 use crate::contract::versions::{file_of_item, is_day_name, shown_name};
 use crate::control::question::Question;
 use crate::control::socket::ControlClient;
 use crate::home::Home;
-use crate::import::Report;
 use crate::import::collect::{Collected, Skipped, collect, in_short};
+use crate::import::read::Readers;
+use crate::import::units::each_unit;
+use crate::import::{Clock, LeftOut, Report};
 use crate::service::Until;
 
 /// Requests that failed for now and that are named.
 const FAILING_NAMED: usize = 10;
+
+/// Requests that wait and that are asked for what they wait for.
+const WAITING_ASKED: usize = 500;
 
 /// Files whose dates have two readings and that are named.
 const DATES_READ_NAMED: usize = 20;
@@ -80,6 +85,7 @@ impl AddArgs {
         let mut found = collect(disk, &home, &self.paths).map_err(|error| not_added(&error))?;
         rename_for_home(disk, &home.root, &mut found);
         if self.dry_run {
+            set_aside_unread(context, &config, &mut found);
             return self.list(context, &config, &found);
         }
         let flow =
@@ -120,14 +126,13 @@ impl AddArgs {
         }
         let left = |id: &&String| !ended.acks.contains_key(*id) && !ended.failing.contains_key(*id);
         let left: Vec<&String> = ids.iter().filter(left).collect();
-        if !stop.is_raised() && !context.ui.json {
-            name_waiting(context, requests, &left);
-        }
+        // Another host makes what is left of a shared log.
+        let behind_failures =
+            !stop.is_raised() && !is_shared(context) && name_waiting(context, requests, &left);
         let exit = imported.finish(context, &ended, ids.len());
         match stop.is_raised() && ended.acks.len() < ids.len() {
             true => super::serve::stopped_early(context, &ended),
-            // Another host makes what is left of a shared log.
-            false if !left.is_empty() && !is_shared(context) => Ok(Exit::Wrong),
+            false if behind_failures => Ok(Exit::Wrong),
             false => Ok(exit),
         }
     }
@@ -179,6 +184,37 @@ impl AddArgs {
     }
 }
 
+/// Reads each file as an import does, and moves those without a text to what is skipped.
+fn set_aside_unread(context: &Context, config: &Config, found: &mut Collected) {
+    let readers = Readers { pdf: config.extract_pdf.clone() };
+    let clock = Clock { zone: config.timezone, now: context.machine.clock.now() };
+    let bar = context.ui.progress("reading", found.files.len() as u64);
+    for file in std::mem::take(&mut found.files) {
+        let (mut texts, mut left_out) = (0, Vec::new());
+        let disk = &*context.machine.disk;
+        let read = each_unit(disk, &readers, &file, clock, &mut |unit| match unit {
+            Ok(_) => texts += 1,
+            Err(LeftOut::Attachment(_)) => {}
+            Err(why) => left_out.push((why.to_string(), why.is_fault())),
+        });
+        left_out.extend(read.err().map(|error| (error.to_string(), true)));
+        if texts == 0 && left_out.is_empty() {
+            left_out.push(("it holds no text".to_owned(), false));
+        }
+        found.skipped.extend(left_out.into_iter().map(|(why, is_fault)| Skipped {
+            name: file.name.clone(),
+            why,
+            named: false,
+            is_fault,
+        }));
+        if texts > 0 {
+            found.files.push(file);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+}
+
 /// Waits until the requests have ended, in a running service or else in this process.
 fn work_off(
     context: &Context,
@@ -187,7 +223,7 @@ fn work_off(
     ids: &[String],
 ) -> Result<Ended, Failure> {
     if ControlClient::connect(&home.socket()).is_ok() {
-        let wait = Wait { socket: home.socket(), timeout: None };
+        let wait = Wait { socket: home.socket(), timeout: None, leaves_put_off: true };
         // A service tries again by itself: say what it waits for.
         let mut told = BTreeSet::new();
         return wait.run(context, tail, ids, |ack| {
@@ -230,24 +266,37 @@ fn name_failures(context: &Context, names: &BTreeMap<String, String>, ended: &En
 }
 
 /// Says why requests still wait although the home was worked off: they wait for another one, or the service is paused.
-fn name_waiting(context: &Context, names: &BTreeMap<String, String>, left: &[&String]) {
+/// True where the one that they wait for failed for now.
+fn name_waiting(context: &Context, names: &BTreeMap<String, String>, left: &[&String]) -> bool {
     if left.is_empty() {
-        return;
+        return false;
     }
-    let Ok(mut home) = HomeAccess::open(context) else { return };
-    for id in left.iter().take(FAILING_NAMED) {
-        let shown = home.ask(context, &Question::Show { id: (*id).clone() }).unwrap_or_default();
-        let why = shown["latest"]["waits"]["message"]
-            .as_str()
-            .unwrap_or("its line of the queue is not read yet");
+    let Ok(mut home) = HomeAccess::open(context) else { return false };
+    let unread = home.ask(context, &Question::Status).ok().and_then(|told| obstacle_told_by(&told));
+    let unread = unread.unwrap_or_else(|| "its line of the queue is not read yet".to_owned());
+    let mut ask = |id: &str| {
+        let shown = home.ask(context, &Question::Show { id: id.to_owned() });
+        shown.unwrap_or_default()["latest"].take()
+    };
+    let (mut behind, mut lines) = (BTreeSet::new(), Vec::new());
+    for id in left.iter().take(WAITING_ASKED) {
+        let waits = ask(id)["waits"].take();
+        behind.extend(waits["behind"].as_str().map(str::to_owned));
+        let why = waits["message"].as_str().unwrap_or(&unread);
         let name = names.get(*id).map_or("", String::as_str);
-        context.ui.complain(plain_line(&format!("{name}: {why}")));
+        lines.push(plain_line(&format!("{name}: {why}")));
     }
-    if left.len() > FAILING_NAMED {
-        let more = left.len() - FAILING_NAMED;
-        context.ui.complain(format!("and {more} more: see `summarizer requests`"));
-    }
+    let fails = |one: &Value| one["state"] == "backoff" && !is_put_off(one);
+    let has_failed = behind.iter().any(|id| fails(&ask(id)));
     let _ = home.close();
+    if !context.ui.json {
+        lines.iter().take(FAILING_NAMED).for_each(|line| context.ui.complain(line));
+        if left.len() > FAILING_NAMED {
+            let more = left.len() - FAILING_NAMED;
+            context.ui.complain(format!("and {more} more: see `summarizer requests`"));
+        }
+    }
+    has_failed
 }
 
 /// What the import did, for the last lines.
@@ -289,7 +338,7 @@ impl Imported<'_> {
             name_earlier(context, ended, Naming::All);
             self.talk(context, asked, new, same, other);
         }
-        let fails = ended.failing.values().any(is_failure);
+        let fails = ended.failing.values().any(|ack| !is_put_off(ack));
         match other > 0 || fails || self.skipped.iter().any(|one| one.is_told()) {
             true => Exit::Wrong,
             false => Exit::Done,

@@ -6,9 +6,9 @@ use chrono_tz::Tz;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::pager::show;
 use super::prose::Prose;
 use super::published::{PRIVATE, WindowGap, day_facts};
-use super::read::show;
 use super::settings::load_config;
 use super::{Context, names, ui};
 use crate::bus::digests::{BagEntry, DigestBus, Memo};
@@ -113,11 +113,11 @@ pub(super) fn run(
             lines.extend(memo_lines(prose, &memo));
         }
     }
-    show(context, prose, &lines);
+    let exit = show(context, prose, &lines);
     if !context.ui.json && selector.is_none() && selectors.len() > 1 {
         context.ui.talk(ui::dim(&format!("other digests: {}", selectors.join(", "))));
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// It is not an error when a selector exists but has selected no summary so far.

@@ -46,6 +46,7 @@ pub mod operate;
 mod outcome;
 pub mod pack;
 mod page;
+mod pager;
 mod pasted;
 mod patient;
 pub mod perspectives;

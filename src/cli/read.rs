@@ -1,8 +1,6 @@
 //! `read`: published summaries as text.
 
-use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::process::{Command, Stdio};
 
 use chrono_tz::Tz;
 use clap::Args;
@@ -11,7 +9,7 @@ use serde_json::json;
 use super::failure::{Exit, Failure};
 use super::held_home::warn_of_forgetting;
 use super::home_access::HomeAccess;
-use super::plain::written;
+use super::pager::show;
 use super::prose::{Prose, plain_line};
 use super::published::{
     AskedDays, PRIVATE, Published, VersionChoice, day_facts, each_newest, each_newest_of, named,
@@ -33,8 +31,6 @@ use crate::home::Home;
 const LAST: usize = 5;
 /// Summaries whose files are looked for.
 const LOOKED_FOR: usize = 1_000;
-/// Lines that a terminal shows without a pager when its height is unknown.
-const ROWS: usize = 24;
 
 /// Read summaries: the text first, the sources below
 ///
@@ -112,9 +108,9 @@ impl ReadArgs {
             }
             lines.extend(summary_lines(prose, one, &names, self.long, self.evidence));
         }
-        show(context, prose, &lines);
+        let exit = show(context, prose, &lines);
         missing.tell(context);
-        Ok(Exit::Done)
+        Ok(exit)
     }
 
     fn newest(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
@@ -379,31 +375,4 @@ pub(super) fn summary_lines(
     let from = prose.wrap(&from.join(" · "), "  ", "  ");
     lines.extend(from.iter().map(|line| ui::dim(line)));
     lines
-}
-
-/// Prints lines; on a terminal that is too small for them through a pager.
-pub(super) fn show(context: &Context, prose: Prose, lines: &[String]) {
-    let rows = terminal_size::terminal_size().map_or(ROWS, |(_, height)| usize::from(height.0));
-    if prose.is_terminal() && lines.len() >= rows && page(lines).is_some() {
-        return;
-    }
-    lines.iter().for_each(|line| context.ui.out(line));
-}
-
-/// Shows lines in the pager of the person. `None` when the environment names no pager.
-fn page(lines: &[String]) -> Option<()> {
-    let pager = std::env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
-    let mut words = pager.split_whitespace();
-    let mut command = Command::new(words.next()?);
-    command.args(words).stdin(Stdio::piped());
-    if std::env::var_os("LESS").is_none() {
-        // Colours are kept, and a text that fits is left on the screen.
-        command.env("LESS", "FRX");
-    }
-    let mut child = command.spawn().ok()?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A write error means that the reader left the pager before the end.
-        let _ = stdin.write_all(format!("{}\n", written(&lines.join("\n"))).as_bytes());
-    }
-    child.wait().ok().map(|_| ())
 }

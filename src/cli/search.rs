@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::failure::{Exit, Failure};
 use super::held_home::warn_of_forgetting;
 use super::outcome::without_headings;
+use super::pager::show;
 use super::prose::{Prose, plain, plain_line};
 use super::published::{
     AskedDays, Published, VersionChoice, each_newest_of, open_bus, private_mark, unread,
 };
-use super::read::{forgotten_on, is_same, show, was_forgotten};
+use super::read::{forgotten_on, is_same, was_forgotten};
 use super::registry::{project_rules, selectors};
 use super::settings::load_config;
 use super::since::first_day;
@@ -137,7 +138,7 @@ impl SearchArgs {
             return Err(names::unknown("project", name, projects.iter().map(String::as_str)));
         }
         if !context.ui.json {
-            show(context, prose, &lines);
+            let exit = show(context, prose, &lines);
             match (hits, more) {
                 (0, _) => {
                     let since = self.since.as_ref().map(|when| format!(" since {when}"));
@@ -155,6 +156,9 @@ impl SearchArgs {
                 }
                 (_, true) => context.ui.talk(ui::dim("there are more; --limit 0 shows all")),
                 _ => context.ui.talk(ui::dim("`summarizer read NAME` shows the whole summary")),
+            }
+            if hits > 0 {
+                return Ok(exit);
             }
         }
         Ok(if hits == 0 { Exit::Wrong } else { Exit::Done })

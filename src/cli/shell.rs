@@ -90,7 +90,8 @@ fn collect(
     folder: &Path,
     pages: &mut Vec<(PathBuf, Vec<u8>)>,
 ) -> Result<(), Failure> {
-    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+    let shown = |below: &&Command| below.get_name() != "help" && !below.is_hide_set();
+    for below in command.get_subcommands().filter(shown) {
         let name = format!("{name}-{}", below.get_name());
         collect(below.clone().display_name(&name), &name, folder, pages)?;
     }

@@ -148,7 +148,7 @@ impl SubmitArgs {
             append(disk, &home.queue, &part).map_err(|error| append_failed(&error))?;
         }
         if self.wait {
-            let wait = Wait { socket: home.socket(), timeout: self.timeout };
+            let wait = Wait { socket: home.socket(), timeout: self.timeout, leaves_put_off: false };
             return follow(context, &wait, tail, &ids, earlier);
         }
         if context.ui.json {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::acks::{AckTail, Ended, PAUSE, is_final};
+use super::acks::{AckTail, Ended, PAUSE, is_final, is_put_off_for_long};
 use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::interrupt::{listen, stopped};
@@ -102,12 +102,17 @@ pub(super) fn tell_obstacle(context: &Context, socket: &std::path::Path) {
     }
 }
 
+/// What keeps requests waiting, as the state of the home tells it.
+pub(super) fn obstacle_told_by(status: &Value) -> Option<String> {
+    Holder::told_by(status).obstacle()
+}
+
 /// Says that a home is paused, where a session in it found nothing to do.
 pub(super) fn tell_pause(context: &Context) -> Result<(), Failure> {
     let mut home = HomeAccess::open(context)?;
     let status = home.ask(context, &Question::Status);
     home.close()?;
-    if let Some(obstacle) = Holder::told_by(&status?).obstacle() {
+    if let Some(obstacle) = obstacle_told_by(&status?) {
         context.ui.talk(obstacle);
     }
     Ok(())
@@ -118,6 +123,8 @@ pub(super) struct Wait {
     pub socket: PathBuf,
     /// Ends the wait with an error.
     pub timeout: Option<Duration>,
+    /// Ends the wait where all that is left is put off for long. What put it off is among the failing.
+    pub leaves_put_off: bool,
 }
 
 impl Wait {
@@ -147,8 +154,12 @@ impl Wait {
                 if is_final(&ack) {
                     left.remove(id);
                     bar.inc(1);
-                    ended.take(ack);
                 }
+                ended.take(ack);
+            }
+            let is_put_off = |id: &&str| ended.failing.get(*id).is_some_and(is_put_off_for_long);
+            if self.leaves_put_off && left.iter().all(is_put_off) {
+                break;
             }
             if !idle || left.is_empty() {
                 continue;

@@ -55,3 +55,17 @@ pub(crate) fn leave_to_parent() {
     // Fails where the system has no such mask; then a signal ends this process early.
     let _ = signals.into_iter().collect::<SigSet>().thread_block();
 }
+
+/// Lets Ctrl-C reach only the program that this process waits for, until this process ends. That program runs already,
+/// and no other thread does.
+pub(crate) fn leave_interrupts_to_child() {
+    use nix::sys::signal::{SigSet, Signal};
+    // Fails where the system has no such mask; then the signal ends both.
+    let _ = std::iter::once(Signal::SIGINT).collect::<SigSet>().thread_block();
+}
+
+/// Whether an interrupt ended a program.
+pub(crate) fn was_interrupted(ended: std::process::ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    ended.signal() == Some(nix::sys::signal::Signal::SIGINT as i32)
+}
