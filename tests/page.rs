@@ -816,6 +816,37 @@ fn a_person_searches_and_follows_a_sentence_by_tap_and_by_key() {
     tab.until("!!document.querySelector('.sources mark.on')");
 }
 
+/// Whoever searches sees at once how many there are, also of those behind the first page.
+#[test]
+fn a_search_says_how_many_there_are() {
+    let Some(browser) = Browser::found() else { return };
+    let home = ProcessHome::new();
+    let settings = format!(
+        "[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n[export]\nmin_interval = \"50 ms\"\n\
+         [default_flow]\ndocument = \"{ACTIVE}\"\n"
+    );
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    let mut requests = Vec::new();
+    for index in 0..45 {
+        let id = format!("roof-{index}");
+        home.note(&format!("{id}.txt"), &format!("The roof of house {index} costs 900 EUR."));
+        requests.push(from_repo(request(&id, ACTIVE, json!({})), "office"));
+    }
+    home.append(&lines(&requests));
+    let served = Served::of(home, "");
+    until("everything is shown", || produced(&served.json("/api/days")["days"]) == 45);
+    let mut tab = Tab::start(&browser.0);
+    tab.screen(1280, 900, false, "light");
+    tab.open(&format!("http://{}/#/read?q=roof", served.address));
+    let foot = first(".foot");
+    tab.until(&format!("{foot}?.textContent.startsWith('20 of 45')"));
+    for told in ["40 of 45", "45 summaries, that is all"] {
+        tab.click(&first(".foot button"));
+        tab.until(&format!("{foot}?.textContent.startsWith({})", json!(told)));
+    }
+    assert_eq!(tab.value("document.querySelectorAll('.story').length"), 45);
+}
+
 #[test]
 fn a_person_acts_with_the_link_of_open_and_cannot_without_it() {
     let Some(browser) = Browser::found() else { return };

@@ -62,7 +62,9 @@ async function read(parameters) {
   show(h("h1", null, heading), searchBox(parameters),
     filters.length > 0 && h("p", { class: "chips filters" }, filters.map(([name, value]) => h("a", { class: "badge", href: to("read", { ...parameters, [name === "words" ? "q" : name]: "" }), "aria-label": `without ${name} ${value}` }, `${value} ✕`))), list, foot);
   const mine = turn;
-  let shown = 0, last = null;
+  let shown = 0, last = null, total = null;
+  const said = h("span");
+  const say = (after) => said.replaceChildren(after ? (total ? `${count(shown)} of ${total}` : `${some(shown, "summary", "summaries")}, and older ones`) : `${some(shown, "summary", "summaries")}, that is all`);
   // One answer looks only so far back: the search goes on until there is a page, or nothing is left.
   async function load(after) {
     for (let found = 0; ;) {
@@ -80,11 +82,28 @@ async function read(parameters) {
       foot.replaceChildren(h("span", null, `looking further back than ${after.slice(0, 10)}`));
     }
     if (!shown) { foot.replaceChildren(); return list.replaceChildren(nothing(filters.length > 0)); }
-    foot.replaceChildren(h("span", null, after ? some(shown, "summary", "summaries") : `${some(shown, "summary", "summaries")}, that is all`));
+    say(after);
+    foot.replaceChildren(said);
     if (!versions) foot.append(" ", h("a", { href: to("read", { ...parameters, versions: "all" }) }, "with older versions"));
     if (after) foot.append(h("button", { onclick: () => load(after).catch(fail) }, "Older"));
+    return after;
   }
-  await load(null);
+  // Whoever searches wants to know how many there are. They are counted behind the first page, as far back as a few answers look.
+  async function countAll(after) {
+    const first = after;
+    let all = shown;
+    for (let steps = 0; after && steps < 20; steps++) {
+      const page = await get("newest", { q, day, project, flow, versions, after, limit: 100 });
+      if (mine !== turn) return;
+      all += page.summaries.length;
+      after = page.next;
+    }
+    total = after ? `more than ${count(all)}` : count(all);
+    // The reader may have gone on meanwhile.
+    if (foot.querySelector("button")) say(first);
+  }
+  const rest = await load(null);
+  if (rest && filters.length > 0) countAll(rest).catch(() => {});
 }
 function nothing(filtered) {
   if (filtered) return card(null, h("div", { class: "empty" }, h("strong", null, "No summary fits"), "Other words, or fewer filters, may find some."));
