@@ -279,6 +279,18 @@ fn lengths_evidence_and_standard_input_work() {
     let together = person.run(0, &["sum", "--together", "--evidence", "mine/journal"]).out;
     says(&together, &["mine/journal/", ": “"]);
     assert!(!together.contains("part 1"), "{together}");
+    let mail = |day: u32| {
+        format!(
+            "From: Ana <ana@a.example>\nSubject: The roof\nDate: Mon, 0{day} Feb 2026 10:00:00 +0000\n\n\
+             The roof of house {day} costs {day}00 EUR. We decide on Monday.\n"
+        )
+    };
+    std::fs::create_dir(person.path("alike")).unwrap();
+    for day in [2, 9] {
+        std::fs::write(person.path("alike").join(format!("{day}.eml")), mail(day)).unwrap();
+    }
+    let together = person.run(0, &["sum", "--together", "--evidence", "alike"]).out;
+    says(&together, &["alike/2.eml, line 1: “", "alike/9.eml, line 1: “"]);
     let refused = person.run(5, &["sum", "mine/pictures/lake.png"]);
     says(&refused.err, &["mine/pictures/lake.png", "picture"]);
     person.run(5, &["sum", "mine/nowhere.txt"]);
@@ -305,6 +317,14 @@ fn a_folder_added_to_a_home_can_be_read_searched_and_digested() {
     let person = Person::new();
     let dry = person.run(5, &home(&["add", "mine"]));
     says(&dry.err, &["--init"]);
+    std::fs::create_dir(person.path("damaged")).unwrap();
+    std::fs::write(person.path("damaged/bill.docx"), b"PK\x03\x04 and no archive").unwrap();
+    std::fs::write(person.path("damaged/list.json"), "[{\"text\": \"The roof\"").unwrap();
+    std::fs::write(person.path("damaged/good.md"), "The roof costs 900 EUR.\n").unwrap();
+    let dry = person.run(1, &home(&["add", "damaged", "--dry-run"]));
+    says(&dry.out, &["damaged/good.md"]);
+    assert!(!dry.out.contains("bill.docx") && !dry.out.contains("list.json"), "{}", dry.out);
+    says(&dry.err, &["skipped: damaged/bill.docx", "damaged/list.json", "nothing was changed"]);
     let dry = person.run(0, &home(&["add", "mine", "--dry-run"]));
     says(&dry.out, &["mine/chats/claude.json", "claude export"]);
     assert!(!person.path("home").exists());
@@ -701,6 +721,68 @@ fn on_a_terminal_no_line_is_wider_than_it() {
         }
     }
     assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+/// A narrow terminal leaves out what says least, and says so; a task is never cut.
+#[test]
+fn a_narrow_table_keeps_the_source_and_the_whole_task() {
+    let task =
+        "Send the signed copy of the lease to the office of the housing society before noon.";
+    let text = format!("Minutes of Monday.\n\nTODO:\n- [ ] {task}\n");
+    let person = person_with(&[("mine/minutes.md", &text)]);
+    person.run(0, &home(&["add", "--init", "mine", "--flow", "task"]));
+    person.run(0, &home(&["digest", "build"]));
+    let source = "minutes.md";
+    let Some((exit, text)) =
+        on_terminal(&person, 50, &format!("--home home trace '{source}'"), &[])
+    else {
+        return;
+    };
+    let seen = shown(&text);
+    says(&seen.join("\n"), &["SUMMARY", "SOURCE", "mine/minutes.md", "no room for", "sum_"]);
+    assert!(exit == 0 && seen.iter().all(|line| line.chars().count() <= 50), "{text}");
+    let (exit, text) = on_terminal(&person, 50, "--home home task list", &[]).unwrap();
+    let seen = shown(&text);
+    assert!(exit == 0 && seen.iter().all(|line| line.chars().count() <= 50), "{text}");
+    let mut words = seen.iter().flat_map(|line| line.split_whitespace());
+    for word in task.split_whitespace() {
+        assert!(words.any(|one| one == word), "no {word} in its place in\n{text}");
+    }
+    let (exit, text) = on_terminal(&person, 50, "--home home digest list", &[]).unwrap();
+    let seen = shown(&text).join("\n");
+    says(&seen, &["tasks.open", "bag_"]);
+    let bag = seen.split_whitespace().find(|word| word.starts_with("bag_")).unwrap();
+    assert!(exit == 0 && bag.len() == "bag_12345678".len(), "{seen}");
+    says(&person.run(0, &home(&["digest", "diff", bag, bag])).out, &["the same bag"]);
+}
+
+/// Ctrl-C is a key of the pager: the command stays behind it, and ends as it ends.
+#[test]
+fn an_interrupt_in_the_pager_is_for_the_pager() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let person = person_with(&[("mine/roof.md", "The roof costs 900 EUR. We decide on Monday.\n")]);
+    person.run(0, &home(&["add", "--init", "mine"]));
+    let pager = person.path("pager");
+    let script = "#!/bin/sh\ntrap 'echo it goes on' INT\ncat\nsleep 3\necho the pager ends\n";
+    std::fs::write(&pager, script).unwrap();
+    std::fs::set_permissions(&pager, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let paged = |pager: &str| {
+        let program = env!("CARGO_BIN_EXE_summarizer");
+        let line = format!("stty cols 60 rows 3; exec {program} --home home read");
+        let mut command = Command::new("script");
+        command.args(["-qec", &line, "/dev/null"]).current_dir(person.dir.path());
+        for (name, value) in person.command(&[]).get_envs() {
+            command.env(name, value.unwrap_or_default());
+        }
+        command.env("TERM", "xterm").env("PAGER", pager);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        interrupted(command, &[Duration::from_millis(1_500)])
+    };
+    let Some((exit, text)) = paged(pager.to_str().unwrap()) else { return };
+    assert_eq!(exit, 0, "{text}");
+    says(&text, &["900 EUR", "it goes on", "the pager ends"]);
+    let (exit, text) = paged("sleep 20").unwrap();
+    assert_eq!(exit, 130, "a pager that an interrupt ends was interrupted: {text}");
 }
 
 /// The first Ctrl-C lets what is under way end, and says what is done and what comes next.

@@ -12,6 +12,7 @@ use super::interrupt::{listen, stopped};
 use super::published::WindowGap;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::bus::digests::DigestBus;
 use crate::contract::time::Day;
 use crate::control::question::Question;
 use crate::digest::selector::{Selector, SelectorStatus};
@@ -154,7 +155,7 @@ impl DigestArgs {
                 }
             }
             Action::Diff { first, second } => {
-                let (first, second) = (first.clone(), second.clone());
+                let (first, second) = (whole_bag_id(context, first), whole_bag_id(context, second));
                 ask(context, DigestOrder::Diff { first, second }, show_diff)
             }
             Action::Gc { dry_run, orphans, yes } => {
@@ -308,6 +309,20 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
     }
 }
 
+/// The id of the only published bag that begins so; any other word stays as it is.
+pub(super) fn whole_bag_id(context: &Context, word: &str) -> String {
+    let bags = load_config(context).ok().and_then(|config| {
+        let bus = DigestBus::open(&context.home.join(&config.bus_home)).ok()?;
+        Some(bus.indexes().ok()?.entries())
+    });
+    let bags = bags.unwrap_or_default();
+    let mut begun = bags.iter().filter(|bag| bag.bag_id.starts_with(word));
+    match (begun.next(), begun.next()) {
+        (Some(only), None) => only.bag_id.clone(),
+        _ => word.to_owned(),
+    }
+}
+
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or("-")
 }
@@ -365,8 +380,8 @@ fn show_list(context: &Context, answer: &Value) {
                 text(&bag["selector_id"]).to_owned(),
                 text(&bag["group"]).to_owned(),
                 bag["selected"].to_string(),
-                text(&bag["retired"]).to_owned(),
                 text(&bag["bag_id"]).to_owned(),
+                text(&bag["retired"]).to_owned(),
             ]
         })
         .collect();
@@ -375,7 +390,12 @@ fn show_list(context: &Context, answer: &Value) {
             "no bag is published; `summarizer digest build` builds the digests that changed",
         );
     }
-    context.ui.table(&["WINDOW", "SELECTOR", "GROUP", "SUMMARIES", "RETIRED", "BAG"], &rows);
+    // Only published bags are found by the beginnings of their ids.
+    let retired =
+        answer["bags"].as_array().into_iter().flatten().filter(|bag| bag["retired"].is_string());
+    let retired: BTreeSet<&str> = retired.map(|bag| text(&bag["bag_id"])).collect();
+    let header = ["WINDOW", "SELECTOR", "GROUP", "SUMMARIES", "BAG", "RETIRED"];
+    context.ui.table_of_known(&header, &rows, &|id| !retired.contains(id));
 }
 
 fn show_preview(context: &Context, answer: &Value) {
@@ -401,13 +421,15 @@ fn show_preview(context: &Context, answer: &Value) {
                 text(&bag["group"]).to_owned(),
                 bag["selected"].to_string(),
                 text(&bag["standing"]).to_owned(),
-                text(&bag["bag_id"]).to_owned(),
                 text(&bag["why"]).to_owned(),
                 dropped.join(", "),
+                text(&bag["bag_id"]).to_owned(),
             ]
         })
         .collect();
-    context.ui.table(&["GROUP", "SUMMARIES", "STANDING", "BAG", "WHY", "DROPPED"], &rows);
+    // A bag that is not published yet is found by its whole id.
+    let header = ["GROUP", "SUMMARIES", "STANDING", "WHY", "DROPPED", "BAG"];
+    context.ui.table_of_known(&header, &rows, &|id| !id.starts_with("bag_"));
     context.ui.out("");
     let rows: Vec<Vec<String>> = answer["summaries"]
         .as_array()

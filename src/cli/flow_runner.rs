@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::given_input::given_params;
+use super::names::known_provider;
 use super::patient::{FailuresMet, Patient};
 use super::settings::load_config;
 use super::ui::{Ui, count, dim};
@@ -60,6 +61,7 @@ impl FlowProviders {
         asked_for: Option<&str>,
     ) -> Result<FlowProviders, Failure> {
         let config = load_config(context)?;
+        asked_for.map_or(Ok(()), |name| known_provider(&config, name))?;
         let record = pack.record();
         let providers = Providers::new(&config, Arc::new(Builtin), &context.machine);
         Ok(FlowProviders {

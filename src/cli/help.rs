@@ -95,7 +95,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("registry hash", "summarizer registry hash docs.chunk_set.summarize.brief.v1"),
     ("registry add", "summarizer registry add my-pack"),
     ("registry seal", "summarizer registry seal docs.chunk_set.summarize.brief.v1"),
-    ("flow run", "summarizer flow run docs.chunk_set.summarize.brief.v1 --input note.txt"),
+    ("flow run", "summarizer flow run brief --input note.txt"),
     (
         "flow compare",
         "summarizer flow compare docs.chunk_set.summarize.brief.v1 --providers builtin,ollama --inputs notes",

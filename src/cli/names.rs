@@ -6,6 +6,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::settings::load_registry;
 use crate::config::{Config, Origin, nearest};
+use crate::model::BUILTIN;
 use crate::registry::Registry;
 
 /// The flow that a person names: its id, a word of it that no other flow has, or the folder of a pack.
@@ -154,6 +155,24 @@ pub(super) fn unknown<'a>(
     }
 }
 
+/// Refuses a provider that the settings do not have, with the nearest one and the way to set one up.
+pub(super) fn known_provider(config: &Config, name: &str) -> Result<(), Failure> {
+    let known: BTreeSet<&str> =
+        config.providers.keys().map(String::as_str).chain([BUILTIN]).collect();
+    if known.contains(name) {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Usage, format!("there is no provider {name}"));
+    Err(match nearest(name, known.iter().copied()) {
+        Some(near) => failure.hint(format!("did you mean {near}?")),
+        None => failure.hint(format!(
+            "known: {}; a section [provider.{name}] in summarizer.toml makes it known, as the how-tos for Ollama and \
+             hosted models show",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        )),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +189,21 @@ mod tests {
         assert!(find("breif").unwrap_err().contains("did you mean brief?"));
         assert!(find("email").unwrap_err().contains("several"));
         assert!(find("zzz").unwrap_err().contains("registry list"));
+    }
+
+    #[test]
+    fn a_mistyped_provider_gets_the_nearest_and_an_unknown_one_the_way_to_set_it_up() {
+        let text =
+            "[provider.ollama]\nkind = 'openai'\nbase_url = 'http://127.0.0.1:1/v1'\nmodel = 'm'";
+        let config = Config::load(Some(text), &Default::default(), 1).unwrap();
+        let said = |name: &str| known_provider(&config, name).map_err(|failure| failure.render());
+        assert!(said("ollama").is_ok() && said("builtin").is_ok());
+        assert!(said("olama").unwrap_err().contains("did you mean ollama?"));
+        let unknown = said("zzz").unwrap_err();
+        assert!(
+            unknown.contains("builtin, ollama") && unknown.contains("[provider.zzz]"),
+            "{unknown}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::digest::whole_bag_id;
 use super::failure::{Exit, Failure};
 use super::held_home::{is_home, no_home};
 use super::home_access::HomeAccess;
@@ -75,7 +76,7 @@ impl OpenArgs {
 /// The view of the page that shows what a person names.
 fn view_of(context: &Context, id: &str) -> Result<String, Failure> {
     if id.starts_with("bag_") {
-        return Ok(format!("/digest/{id}"));
+        return Ok(format!("/digest/{}", whole_bag_id(context, id)));
     }
     let bus = open_bus(context)?;
     let summary = match one_named(context, &bus, &known_name(context, id))? {

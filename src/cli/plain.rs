@@ -112,6 +112,18 @@ pub(super) fn wrapped(text: &str, columns: usize, first: &str, hang: &str) -> Ve
     lines
 }
 
+/// The columns of the longest label before a value.
+const LABEL_MAX: usize = 20;
+
+/// The labels at the beginning of a line, with the spaces behind them that align its value.
+fn label_of(line: &str) -> Option<&str> {
+    let ends = line.match_indices("  ").map(|(at, _)| {
+        let rest = line[at..].trim_start_matches(' ');
+        &line[..line.len() - rest.len()]
+    });
+    ends.filter(|label| width(label) <= LABEL_MAX && label.len() < line.len()).last()
+}
+
 /// The same text with every line that is too long wrapped; what follows hangs below it.
 pub(super) fn fitted(text: &str, columns: usize) -> String {
     let mut lines = Vec::new();
@@ -122,7 +134,19 @@ pub(super) fn fitted(text: &str, columns: usize) -> String {
         }
         let start = line.trim_start();
         let indent = &line[..line.len() - start.len()];
-        lines.extend(wrapped(start, columns, indent, &format!("{indent}  ")));
+        // A long word of the value has room only below the label.
+        let has_room = |label: &&str| {
+            let mut words = start[label.len()..].split_whitespace();
+            words.all(|word| width(indent) + width(label) + width(word) <= columns)
+        };
+        match label_of(start).filter(has_room) {
+            Some(label) => {
+                let first = format!("{indent}{label}");
+                let hang = " ".repeat(width(&first));
+                lines.extend(wrapped(&start[label.len()..], columns, &first, &hang));
+            }
+            None => lines.extend(wrapped(start, columns, indent, &format!("{indent}  "))),
+        }
     }
     lines.join("\n")
 }
@@ -190,6 +214,24 @@ mod tests {
         assert_eq!(without_styles(&line), "a[32m [2Jb");
         assert_eq!(shortened("a sentence that is long", 12), "a sentence…");
         assert_eq!(shortened("日本語の文", 5), "日本…");
+    }
+
+    #[test]
+    fn a_value_hangs_below_its_beginning() {
+        let line =
+            "ok  queue          78 lines consumed, 0 bytes behind, and more that is far too long";
+        let lines = fitted(line, 50);
+        let lines: Vec<&str> = lines.lines().collect();
+        assert_eq!(lines[0], "ok  queue          78 lines consumed, 0 bytes");
+        assert_eq!(lines[1], "                   behind, and more that is far");
+        let list = "  build    Build the digests that changed since the last build of all";
+        assert!(
+            fitted(list, 50).ends_with("\n           last build of all"),
+            "{}",
+            fitted(list, 50)
+        );
+        let prose = "A long name of a source  and words that go on after it to the next line";
+        assert!(fitted(prose, 50).contains("\n  "), "{}", fitted(prose, 50));
     }
 
     #[test]

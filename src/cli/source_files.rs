@@ -61,7 +61,8 @@ pub(super) struct GoneFile {
 /// folder, below the folder beside it, below the person's folder, else the whole path. Two files never share one.
 pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
     let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
-    let root = disk.real_path(home).unwrap_or_else(|_| home.to_owned());
+    // A home that is not made yet has no real path, but its folder has one.
+    let root = real_or_in_folder(disk, &std::path::absolute(home).unwrap_or(home.to_owned()));
     let below = |folder: Option<&Path>| {
         let folder = folder.filter(|folder| folder.parent().is_some())?;
         Some(real.strip_prefix(folder).ok()?.display().to_string())
@@ -78,6 +79,15 @@ pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String
         .unwrap_or_else(|| real.display().to_string())
 }
 
+/// The real path of a file, or of its folder where the file itself is not there.
+fn real_or_in_folder(disk: &dyn Disk, path: &Path) -> PathBuf {
+    let in_folder = || {
+        let (folder, file) = (path.parent()?, path.file_name()?);
+        Some(disk.real_path(folder).ok()?.join(file))
+    };
+    disk.real_path(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+}
+
 /// The name in the home of a file that a person names by its path; any other word stays as it is.
 pub(super) fn known_name(context: &Context, word: &str) -> String {
     let person = std::env::var_os("HOME").map(PathBuf::from);
@@ -90,12 +100,7 @@ pub(super) fn known_name(context: &Context, word: &str) -> String {
     };
     let disk = &*context.machine.disk;
     // A file that is gone has no real path, but its folder may have one.
-    let named = path.map(|path| match (disk.real_path(&path), path.parent(), path.file_name()) {
-        (Err(_), Some(folder), Some(file)) => {
-            disk.real_path(folder).map_or_else(|_| path.clone(), |folder| folder.join(file))
-        }
-        _ => path,
-    });
+    let named = path.map(|path| real_or_in_folder(disk, &path));
     named.map_or(word.to_owned(), |path| name_for_home(disk, &context.home, &path))
 }
 

@@ -98,6 +98,9 @@ impl SumArgs {
         if self.together {
             let units = work.read_all();
             printer.several = units.len() > 1;
+            if printer.several {
+                printer.files = names_of_parts(&units);
+            }
             if let Some(whole) = Unit::together(units) {
                 let group = if printer.several { Group::Document } else { whole.kind.group() };
                 let live = LiveAnswer::new(&context.ui);
@@ -387,6 +390,8 @@ struct Printer<'a> {
     several: bool,
     /// One summary of several sources: it is as long as one of a single source, at least.
     together: bool,
+    /// The names of these sources, by the ids of their texts.
+    files: BTreeMap<String, String>,
     made: u64,
     failed: u64,
     /// Sources that an interrupt left without a summary.
@@ -402,6 +407,7 @@ impl<'a> Printer<'a> {
             evidence: args.evidence,
             several: false,
             together: false,
+            files: BTreeMap::new(),
             made: 0,
             failed: 0,
             left: 0,
@@ -465,7 +471,7 @@ impl<'a> Printer<'a> {
             ui.talk(ui::dim(&line));
         }
         if self.evidence {
-            let lines = evidence_lines(unit, outcome, &text, self.prose, indent);
+            let lines = self.evidence_lines(unit, outcome, &text, indent);
             lines.iter().for_each(|line| ui.out(line));
         }
     }
@@ -480,14 +486,15 @@ impl<'a> Printer<'a> {
         if used.is_empty() || self.context.ui.json {
             return;
         }
-        let rest: Vec<String> = unit
-            .context
-            .sources
-            .iter()
-            .filter(|source| !used.contains(source.id.as_str()))
-            .map(|source| plain_line(source.title.as_ref().unwrap_or(&source.id)))
+        let sources = &unit.context.sources;
+        let unused = sources.iter().enumerate().filter(|(_, one)| !used.contains(one.id.as_str()));
+        let rest: Vec<String> = unused
+            .map(|(at, source)| {
+                let file = self.files.get(&source.id).map(|name| plain_line(name));
+                name_of_part(unit, at).or(file).unwrap_or_else(|| plain_line(&source.id))
+            })
             .collect();
-        let all = unit.context.sources.len();
+        let all = sources.len();
         let mut line = format!("{} of {} used", all - rest.len(), ui::count(all as u64, "source"));
         if !rest.is_empty() {
             let more = rest.len().saturating_sub(UNUSED_NAMED);
@@ -497,6 +504,51 @@ impl<'a> Printer<'a> {
             }
         }
         self.context.ui.talk(ui::dim(&line));
+    }
+
+    /// The words of the sources that sentences rest on, each with its place.
+    fn evidence_lines(
+        &self,
+        unit: &Unit,
+        outcome: &FlowOutcome,
+        text: &str,
+        indent: &str,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut told = BTreeSet::new();
+        let text = squeezed(text);
+        // A shorter form of the summary does not rest on the quotes of a longer one.
+        let is_shown = |one: &&EvidenceRef| one.located && shows(&text, &one.quote);
+        let shown: Vec<&EvidenceRef> = outcome.evidence.iter().filter(is_shown).collect();
+        let all: Vec<&EvidenceRef> = outcome.evidence.iter().filter(|one| one.located).collect();
+        // A model that writes sentences of its own repeats no quote.
+        for one in if shown.is_empty() { all } else { shown } {
+            let (Some(id), Some(start)) = (&one.source_id, one.start) else { continue };
+            if !told.insert((id.clone(), start)) {
+                continue;
+            }
+            let Some(at) = unit.texts.iter().position(|text| text.id == *id) else { continue };
+            let place = self.place(unit, at, start);
+            let first = format!("{indent}  {place}: ");
+            let hang = format!("{indent}    ");
+            let quote = format!("“{}”", plain_line(&one.quote));
+            lines.extend(self.prose.wrap(&quote, &first, &hang).iter().map(|line| ui::dim(line)));
+        }
+        lines
+    }
+
+    /// Where a quote stands that begins at a byte of one of the texts: a line, a part of a file, or a file among several.
+    fn place(&self, unit: &Unit, at: usize, start: usize) -> String {
+        let before = unit.texts[at].text.get(..start).unwrap_or_default();
+        let line = format!("line {}", before.matches('\n').count() + 1);
+        let file = self.files.get(&unit.texts[at].id).map(|name| plain_line(name));
+        match (name_of_part(unit, at), file) {
+            _ if unit.texts.len() == 1 => line,
+            (Some(part), Some(file)) if part != file => format!("{part}, {line}"),
+            (_, Some(file)) => format!("{file}, {line}"),
+            (Some(part), None) => part,
+            (None, None) => part_of_chat(unit, at),
+        }
     }
 
     /// The last words: how many, and what was left out.
@@ -559,49 +611,28 @@ fn text_of(outcome: &FlowOutcome, length: Length) -> String {
     }
 }
 
-/// The words of the sources that sentences rest on, each with its place.
-fn evidence_lines(
-    unit: &Unit,
-    outcome: &FlowOutcome,
-    text: &str,
-    prose: Prose,
-    indent: &str,
-) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut told = BTreeSet::new();
-    let text = squeezed(text);
-    // A shorter form of the summary does not rest on the quotes of a longer one.
-    let is_shown = |one: &&EvidenceRef| one.located && shows(&text, &one.quote);
-    let shown: Vec<&EvidenceRef> = outcome.evidence.iter().filter(is_shown).collect();
-    let all: Vec<&EvidenceRef> = outcome.evidence.iter().filter(|one| one.located).collect();
-    // A model that writes sentences of its own repeats no quote.
-    for one in if shown.is_empty() { all } else { shown } {
-        let (Some(id), Some(start)) = (&one.source_id, one.start) else { continue };
-        if !told.insert((id.clone(), start)) {
-            continue;
-        }
-        let source = unit.texts.iter().position(|text| text.id == *id);
-        let place = match (source, unit.texts.len()) {
-            (Some(at), 1) => {
-                let before = unit.texts[at].text.get(..start).unwrap_or_default();
-                format!("line {}", before.matches('\n').count() + 1)
-            }
-            (Some(at), _) => name_of_part(unit, at).unwrap_or_else(|| format!("part {}", at + 1)),
-            (None, _) => continue,
-        };
-        let first = format!("{indent}  {place}: ");
-        let hang = format!("{indent}    ");
-        let quote = format!("“{}”", plain_line(&one.quote));
-        lines.extend(prose.wrap(&quote, &first, &hang).iter().map(|line| ui::dim(line)));
-    }
-    lines
-}
-
 /// The name of one of several texts, where no other has it: a file, or an item with a title. Messages of a chat have none.
 fn name_of_part(unit: &Unit, at: usize) -> Option<String> {
     let name = unit.context.sources.get(at)?.name()?;
     let same = unit.context.sources.iter().filter(|one| one.name().as_ref() == Some(&name));
     (same.count() == 1).then(|| plain_line(&name))
+}
+
+/// A message by its place and its speaker.
+fn part_of_chat(unit: &Unit, at: usize) -> String {
+    let speaker = unit.context.sources.get(at).and_then(|source| source.speaker());
+    let speaker = speaker.map(|name| format!(" ({})", plain_line(name)));
+    format!("part {}{}", at + 1, speaker.unwrap_or_default())
+}
+
+/// The names of sources that are put together, by the ids of their texts. A chat gets its name for its id.
+fn names_of_parts(units: &[Unit]) -> BTreeMap<String, String> {
+    let mut names = BTreeMap::new();
+    for unit in units {
+        names.insert(unit.name.clone(), unit.name.clone());
+        names.extend(unit.texts.iter().map(|text| (text.id.clone(), unit.name.clone())));
+    }
+    names
 }
 
 fn as_json(unit: &Unit, outcome: &FlowOutcome) -> Value {

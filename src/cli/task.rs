@@ -90,14 +90,14 @@ fn list(context: &Context, all: bool) -> Result<Exit, Failure> {
         let cells = [
             text(task, "due"),
             text(task, "text"),
-            text(task, "source"),
             text(task, "task_id"),
+            text(task, "source"),
             state,
         ];
         cells.map(crate::digest::markdown::one_line).to_vec()
     };
     let rows: Vec<Vec<String>> = tasks.iter().map(row).collect();
-    context.ui.table(&["DUE", "TASK", "SOURCE", "ID", "STATE"], &rows);
+    context.ui.table_with_text(&["DUE", "TASK", "ID", "SOURCE", "STATE"], &rows, "TASK");
     Ok(Exit::Done)
 }
 

@@ -96,14 +96,14 @@ impl TraceArgs {
         }
         let rows = found.iter().map(|one| {
             let (stream, day) = (one.stream.to_string(), one.day.to_string());
-            vec![one.summary_id.clone(), stream, day, one.line.to_string(), one.source.clone()]
+            vec![one.summary_id.clone(), one.source.clone(), day, stream, one.line.to_string()]
         });
         context
             .ui
-            .table(&["SUMMARY", "STREAM", "DAY", "LINE", "SOURCE"], &rows.collect::<Vec<_>>());
+            .table(&["SUMMARY", "SOURCE", "DAY", "STREAM", "LINE"], &rows.collect::<Vec<_>>());
         let rows: Vec<Vec<String>> = bags.iter().flat_map(Holding::rows).collect();
         if !rows.is_empty() {
-            context.ui.table(&["SUMMARY", "BAG", "WINDOW", "PATH"], &rows);
+            context.ui.table(&["SUMMARY", "SELECTOR", "WINDOW", "BAG"], &rows);
         }
         Ok(Exit::Done)
     }
@@ -163,8 +163,8 @@ impl Holding {
 
     fn rows(&self) -> impl Iterator<Item = Vec<String>> {
         self.memos.keys().map(|id| {
-            let BagEntry { bag_id, window_label, path, .. } = &self.bag;
-            vec![id.clone(), bag_id.clone(), window_label.clone(), path.clone()]
+            let BagEntry { bag_id, selector_id, window_label, .. } = &self.bag;
+            vec![id.clone(), selector_id.clone(), window_label.clone(), bag_id.clone()]
         })
     }
 }

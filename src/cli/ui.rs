@@ -80,7 +80,7 @@ impl Ui {
         say(&escaped(&value.to_string()));
     }
 
-    /// A table with aligned columns and a dim header.
+    /// A table with aligned columns and a dim header. The last columns say least: a narrow terminal leaves them out.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         self.table_of_known(header, rows, &|_| true);
     }
@@ -92,22 +92,67 @@ impl Ui {
         rows: &[Vec<String>],
         is_known: &dyn Fn(&str) -> bool,
     ) {
-        let mut table = Table {
-            header: header.iter().map(|cell| (*cell).to_owned()).collect(),
-            rows: one_line_each(rows),
-            said: Vec::new(),
-        };
-        let widths = match columns_of_stdout() {
+        self.print_table(Table::new(header, rows, None), is_known);
+    }
+
+    /// A table with a column of text, of which no word is cut: it goes on below.
+    pub(crate) fn table_with_text(&self, header: &[&str], rows: &[Vec<String>], text: &str) {
+        self.print_table(Table::new(header, rows, Some(text)), &|_| true);
+    }
+
+    fn print_table(&self, mut table: Table, is_known: &dyn Fn(&str) -> bool) {
+        let columns = columns_of_stdout();
+        let widths = match columns {
             Some(columns) => table.fitted(columns, is_known),
             None => table.widths(),
         };
-        let kept = widths.len();
-        self.out(dim(&layout(&table.header[..kept], &widths)));
-        for row in &table.rows {
-            self.out(layout(&row[..kept.min(row.len())], &widths));
+        match columns.filter(|columns| widths.len() > 1 && total(&widths) > *columns) {
+            Some(columns) => self.print_below_each_other(table, columns),
+            None => self.print_rows(&table, &widths),
         }
+    }
+
+    fn print_rows(&self, table: &Table, widths: &[usize]) {
+        let kept = widths.len();
+        let text = table.text.as_deref();
+        let text = text.and_then(|name| table.header[..kept].iter().position(|one| one == name));
+        self.out(dim(&layout(&table.header[..kept], widths)));
+        for row in &table.rows {
+            let lines = lines_of(&row[..kept.min(row.len())], widths, text);
+            lines.iter().for_each(|line| self.out(layout(line, widths)));
+        }
+        self.tell_left_out(table, kept);
+    }
+
+    /// A table whose first column leaves no room for the others: they stand below it.
+    fn print_below_each_other(&self, mut table: Table, columns: usize) {
+        const INDENT: &str = "  ";
+        let firsts: Vec<String> = table.rows.iter().map(|row| row[0].clone()).collect();
+        let first = table.header[0].clone();
+        table.remove(0);
+        let widths = table.fitted(columns - INDENT.len(), &|_| false);
+        let below = |cells: &[String]| format!("{INDENT}{}", layout(cells, &widths));
+        let kept = widths.len();
+        self.out(dim(&first));
+        self.out(dim(&below(&table.header[..kept])));
+        for (first, row) in firsts.iter().zip(&table.rows) {
+            self.out(first);
+            self.out(below(&row[..kept.min(row.len())]));
+        }
+        self.tell_left_out(&table, kept);
+    }
+
+    /// What a table does not show in its rows.
+    fn tell_left_out(&self, table: &Table, kept: usize) {
         if !table.said.is_empty() {
             self.talk(dim(&format!("in all rows: {}", table.said.join(", "))));
+        }
+        let left_out = &table.header[kept..];
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            self.talk(dim(&format!(
+                "no room for {names}: a wider terminal or `--json` shows more"
+            )));
         }
     }
 
@@ -311,9 +356,20 @@ struct Table {
     rows: Vec<Vec<String>>,
     /// What all rows have alike, said below the table.
     said: Vec<String>,
+    /// The column of text that goes on below where it is too narrow.
+    text: Option<String>,
 }
 
 impl Table {
+    fn new(header: &[&str], rows: &[Vec<String>], text: Option<&str>) -> Table {
+        Table {
+            header: header.iter().map(|cell| (*cell).to_owned()).collect(),
+            rows: one_line_each(rows),
+            said: Vec::new(),
+            text: text.map(str::to_owned),
+        }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.header.iter().map(|cell| width(cell)).collect();
         for row in &self.rows {
@@ -396,7 +452,7 @@ fn says_something(cell: &str) -> bool {
 
 /// Whether a cell is the beginning of an id as tables show it, or a time with its minutes.
 fn is_short(cell: &str) -> bool {
-    let digits = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
+    let digits = ID_KINDS.into_iter().find_map(|kind| cell.strip_prefix(kind));
     let is_hex = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit());
     let is_id = |text: &str| text.len() == ID_DIGITS && is_hex(text);
     let is_time = |text: &str| {
@@ -424,12 +480,14 @@ fn shorten_ids(rows: &mut [Vec<String>], is_known: &dyn Fn(&str) -> bool) {
     }
 }
 
+/// How ids of summaries, tasks and bags begin.
+const ID_KINDS: [&str; 3] = ["sum_", "task_", "bag_"];
 /// Digits of an id that name it in a table.
 const ID_DIGITS: usize = 8;
 
-/// The beginning of the id of a request, a summary or a task that is enough to name it.
+/// The beginning of the id of a request, a summary, a task or a bag that is enough to name it.
 pub(super) fn beginning_of_id(cell: &str) -> Option<&str> {
-    let plain = ["sum_", "task_"].into_iter().find_map(|kind| cell.strip_prefix(kind));
+    let plain = ID_KINDS.into_iter().find_map(|kind| cell.strip_prefix(kind));
     let digits = plain.unwrap_or(cell);
     let is_hex = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit());
     let is_id = match plain {
@@ -447,7 +505,7 @@ pub(super) fn beginning_of_id(cell: &str) -> Option<&str> {
 /// Narrows columns until a row fits: the widest first, and never a fixed one, which people copy. The last
 /// of the others go when they would be too narrow to read.
 fn fit(widths: &mut Vec<usize>, mut fixed: Vec<bool>, columns: usize) {
-    const NARROWEST: usize = 10;
+    const NARROWEST: usize = 14;
     let least = |widths: &[usize], fixed: &[bool]| -> usize {
         let each = widths.iter().zip(fixed);
         let each = each.map(|(width, fixed)| if *fixed { *width } else { (*width).min(NARROWEST) });
@@ -485,6 +543,22 @@ fn one_line_each(rows: &[Vec<String>]) -> Vec<Vec<String>> {
 /// Whether a cell is a path, whose end tells most.
 fn is_path(cell: &str) -> bool {
     cell.contains('/') && !cell.contains(char::is_whitespace) && !cell.contains("://")
+}
+
+/// The lines of a row: one, and more where a text goes on.
+fn lines_of(cells: &[String], widths: &[usize], text: Option<usize>) -> Vec<Vec<String>> {
+    let Some(at) = text.filter(|at| width(&cells[*at]) > widths[*at]) else {
+        return vec![cells.to_vec()];
+    };
+    let parts = super::plain::wrapped(&cells[at], widths[at], "", "");
+    let empty = vec![String::new(); cells.len()];
+    let lines = parts.into_iter().enumerate().map(|(line, part)| {
+        let mut row = if line == 0 { cells.to_vec() } else { empty.clone() };
+        row[at] = part;
+        row.truncate(if line == 0 { cells.len() } else { at + 1 });
+        row
+    });
+    lines.collect()
 }
 
 fn layout(cells: &[String], widths: &[usize]) -> String {
@@ -634,6 +708,7 @@ mod tests {
             header: ["DUE", "TASK", "SOURCE", "ID", "STATE"].map(str::to_owned).to_vec(),
             rows: rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect(),
             said: Vec::new(),
+            text: None,
         };
         let long = "Send the signed copy of the lease to the office before noon";
         let row = |id| ["2026-02-11 09:30", long, "-", id, "open"];
@@ -656,6 +731,23 @@ mod tests {
         let short = ["394c11ea", "task_394c11ea", "2026-02-11 09:30"];
         assert!(short.iter().all(|cell| is_short(cell)));
         assert!(!["394c11e", "2026-02-11", "words"].iter().any(|cell| is_short(cell)));
+    }
+
+    /// A task is of no use in part.
+    #[test]
+    fn a_column_of_text_goes_on_below() {
+        let row = ["2026-02-11", "Send the signed copy of the lease", "task_394c11ea"];
+        let rows = lines_of(&row.map(str::to_owned), &[10, 15, 13], Some(1));
+        let lines: Vec<String> = rows.iter().map(|row| layout(row, &[10, 15, 13])).collect();
+        assert_eq!(
+            lines,
+            [
+                "2026-02-11  Send the signed  task_394c11ea",
+                "            copy of the",
+                "            lease",
+            ]
+        );
+        assert_eq!(lines_of(&row.map(str::to_owned), &[10, 40, 13], Some(1)).len(), 1);
     }
 
     #[test]

@@ -388,8 +388,8 @@ impl Digester {
                         let mut begun = ids.into_iter().filter(|id| id.starts_with(&near));
                         begun.next().filter(|_| begun.next().is_none())
                     });
-                    let near = near.map_or(String::new(), |id| format!("; did you mean {id}?"));
-                    format!("there is no task {task_id}{near}; `summarizer task list` lists them")
+                    let near = near.map_or("; ".into(), |id| format!(": did you mean {id}? "));
+                    format!("there is no task {task_id}{near}`summarizer task list` lists them")
                 }
                 many => format!("{many} tasks begin with {task_id}: give more of the id"),
             }));
