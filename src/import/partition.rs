@@ -16,7 +16,7 @@ use std::{fmt, io};
 use serde_json::{Value, json};
 
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
-use crate::contract::hash::{Digest, Hasher};
+use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{line, to_file};
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
@@ -146,12 +146,22 @@ fn number_of<const N: usize>(parts: [&Value; N]) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// A name in the letters that partitions may have; `None` when no letter is left.
+/// Letters of a partition. Its files have endings of their own, and 255 bytes are the most that a file name has.
+const PARTITION_LETTERS: usize = 180;
+
+/// A name in the letters that partitions may have; `None` when no letter is left. Long names that begin alike stay apart.
 fn in_partition_letters(name: &str) -> Option<String> {
     let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '-' };
     let safe: String = name.to_lowercase().chars().map(safe).collect();
     let safe = safe.trim_matches('-');
-    (!safe.is_empty()).then(|| safe.to_owned())
+    match safe.len() {
+        0 => None,
+        1..=PARTITION_LETTERS => Some(safe.to_owned()),
+        _ => {
+            let hash = sha256(name).hex();
+            Some(format!("{}-{}", &safe[..PARTITION_LETTERS - 17], &hash[..16]))
+        }
+    }
 }
 
 /// The partition of a document: the first folder of its name, in the letters partitions may have.
@@ -1303,6 +1313,14 @@ mod tests {
     use crate::contract::time::Timestamp;
     use crate::os::Disk;
     use crate::os::real::HostDisk;
+
+    #[test]
+    fn long_names_give_partitions_whose_files_have_room_for_their_endings() {
+        let long = "x".repeat(250);
+        let [first, second] = ["a", "b"].map(|end| partition_of_folder(&format!("{long}{end}")));
+        assert!(first != second && first.len() == PARTITION_LETTERS, "{first} {second}");
+        assert_eq!(partition_of_folder(&long[..PARTITION_LETTERS]), long[..PARTITION_LETTERS]);
+    }
 
     fn take(root: &Path, marks: Value, content: &str) -> Report {
         let disk: &dyn Disk = &HostDisk;
