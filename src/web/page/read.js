@@ -39,8 +39,10 @@ function sourceName(name, query) {
 }
 // A text without a date has no day of its own.
 const undated = (item) => `undated, asked on ${dayName(item.day)}`;
+// A title that says more than the name. Without a title of its own, a file has the last part of its path for one.
+const ownTitle = (item) => item?.title && item.title !== item.name && !item.name.endsWith(`/${item.title}`);
 function story(item, query) {
-  const named = item.title && item.title !== item.name && !item.text.includes(item.title.slice(0, 40));
+  const named = ownTitle(item) && !item.text.includes(item.title.slice(0, 40));
   return h("article", { class: "story" },
     h("h3", null, h("a", { href: summaryLink(item.summary_id), dir: "auto" }, sourceName(item.name, query))),
     named && h("p", { class: "title", dir: "auto" }, lit(item.title, query)),
@@ -221,7 +223,7 @@ async function summary(parameters, id) {
   });
   const text = item?.text ?? e.sentences.map((one) => one.text).join(" ");
   add(view, [h("div", { class: "grid" }, card(null, h("div", { class: "summary-text", dir: "auto" }, sentences(text, e.sentences, sentence))), card("How it was made", facts)), panel]);
-  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id), item?.private && h("span", { class: "badge" }, "private")), item?.replaced_by && h("p", { class: "lead" }, `Older version, replaced on ${item.replaced_on}. `, h("a", { href: summaryLink(item.replaced_by) }, "The summary in its place")), item?.title && item.title !== item.name && h("p", { class: "lead", dir: "auto" }, item.title), view);
+  show(h("a", { class: "back", href: "#/read" }, "← Newest"), h("h1", { dir: "auto" }, sourceName(item?.name || e.title || e.summary_id), item?.private && h("span", { class: "badge" }, "private")), item?.replaced_by && h("p", { class: "lead" }, `Older version, replaced on ${item.replaced_on}. `, h("a", { href: summaryLink(item.replaced_by) }, "The summary in its place")), ownTitle(item) && h("p", { class: "lead", dir: "auto" }, item.title), view);
 }
 // The text of a summary as it is laid out, with its sentences as elements. Offsets are in bytes of UTF-8.
 function sentences(text, all, made) {
