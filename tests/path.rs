@@ -309,6 +309,23 @@ fn a_home_is_made_only_when_asked_for() {
         let ran = person.run(5, &[&["--home", "typo"], args].concat());
         says(&ran.err, &["typo is not a summarizer home"]);
     }
+    person.run(0, &["--home", "garden", "init"]);
+    let near = |exit: i32, args: &[&str]| {
+        let ran = person.run(exit, &[&["--home", "gardem"], args].concat());
+        says(&format!("{}{}", ran.out, ran.err), &["did you mean --home garden?"]);
+    };
+    for args in [
+        &["digest", "show"][..],
+        &["trace", "roof.md"],
+        &["verify"],
+        &["config"],
+        &["registry", "list"],
+        &["flow", "run", "brief", "--input", "mine/notes/garden.md"],
+    ] {
+        near(5, args);
+    }
+    near(0, &["doctor"]);
+    assert!(!person.path("gardem").exists());
     assert!(!person.path("typo").exists());
 }
 
@@ -1060,6 +1077,22 @@ fn a_file_with_items_names_all_of_them() {
 }
 
 /// What a folder has beside texts is named while it is little, and counted when it is much.
+/// The longest name that a file may have leaves no room for an ending.
+#[test]
+fn files_and_folders_with_long_names_are_taken_in() {
+    let (file, folder) = (format!("mine/{}.md", "x".repeat(252)), "y".repeat(255));
+    let deep = format!("{folder}/roof.md");
+    let person = person_with(&[
+        (&file, "The fence is painted green on Friday.\n"),
+        (&deep, "The roof costs 900 EUR.\n"),
+    ]);
+    let added = person.json(0, &home(&["add", "--init", "mine", &folder])).pop().unwrap();
+    assert_eq!((&added["made"], &added["files"]), (&json!(2), &json!(2)), "{added}");
+    let again = person.json(0, &home(&["add", "mine", &folder])).pop().unwrap();
+    assert_eq!((&again["as_before"], &again["records_added"]), (&json!(2), &json!(0)), "{again}");
+    says(&person.run(0, &home(&["read", &file])).out, &["The fence is painted green"]);
+}
+
 #[test]
 fn skipped_files_are_named_while_they_are_few() {
     let person = Person::new();
@@ -2484,7 +2517,18 @@ fn what_failed_or_waits_is_named_by_its_source() {
     for row in &rows {
         let id = row["request_id"].as_str().unwrap();
         says(&person.run(0, &home(&["show", id])).out, &[row["source"].as_str().unwrap()]);
+        // A person has the name of the source, from the last lines of `add`, and no id.
+        says(&person.run(0, &home(&["show", row["source"].as_str().unwrap()])).out, &[id]);
     }
+    for args in [&["read", "roof.md"][..], &["explain", "roof.md"], &["open", "roof.md"]] {
+        says(&person.run(5, &home(args)).err, &["error: request ", "made no summary"]);
+    }
+    says(&person.run(5, &home(&["read"])).err, &["2 requests wait", "has no summaries yet"]);
+    says(&person.run(0, &home(&["retry", "roof.md"])).err, &["retry"]);
+    says(&person.run(0, &home(&["cancel", "./mine/roof.md", "Gate"])).err, &["cancelled"]);
+    let states = person.json(0, &home(&["requests", "--state", "cancelled"]));
+    assert_eq!(states.len(), 2);
+    says(&person.run(5, &home(&["retry", "rooof.md"])).err, &["no request rooof.md"]);
 }
 
 /// Whatever an import keeps as it was, or leaves out of a text, is said.

@@ -29,6 +29,9 @@ use crate::import::units::each_unit;
 use crate::import::{Clock, LeftOut, Report};
 use crate::service::Until;
 
+/// Requests that failed and that are named.
+const FAILED_NAMED: usize = 40;
+
 /// Requests that failed for now and that are named.
 const FAILING_NAMED: usize = 10;
 
@@ -254,13 +257,16 @@ fn name_failures(context: &Context, names: &BTreeMap<String, String>, ended: &En
     let failed = |(_, ack): &(&String, &Value)| {
         !matches!(ack["status"].as_str(), Some("completed" | "duplicate"))
     };
-    let failed = ended.acks.iter().filter(failed);
-    for (id, ack) in failed.chain(ended.failing.iter().take(FAILING_NAMED)) {
+    let failed: Vec<(&String, &Value)> = ended.acks.iter().filter(failed).collect();
+    let failing = ended.failing.iter();
+    let named = failed.iter().copied().take(FAILED_NAMED).chain(failing.take(FAILING_NAMED));
+    for (id, ack) in named {
         let name = names.get(id).map_or("", String::as_str);
         context.ui.complain(format!("{}: {}", plain_line(name), why(ack)));
     }
-    if ended.failing.len() > FAILING_NAMED {
-        let more = ended.failing.len() - FAILING_NAMED;
+    let more = failed.len().saturating_sub(FAILED_NAMED)
+        + ended.failing.len().saturating_sub(FAILING_NAMED);
+    if more > 0 {
         context.ui.complain(format!("and {more} more: see `summarizer requests`"));
     }
 }
@@ -422,6 +428,9 @@ impl Imported<'_> {
         }
         self.talk_of_gone(ui);
         let next = match waiting {
+            0 if new + same == 0 && other > 0 => {
+                "next: `summarizer requests` lists them, `summarizer retry NAME` asks one again"
+            }
             0 => "next: `summarizer read`, `summarizer search WORDS`, `summarizer digest build`",
             _ if is_shared(context) => {
                 "next: the service of the host that leads makes the summaries"

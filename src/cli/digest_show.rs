@@ -6,6 +6,7 @@ use chrono_tz::Tz;
 use serde_json::json;
 
 use super::failure::{Exit, Failure};
+use super::held_home::{is_home, no_home};
 use super::pager::show;
 use super::prose::Prose;
 use super::published::{PRIVATE, WindowGap, day_facts};
@@ -31,6 +32,9 @@ pub(super) fn run(
     day: Option<Day>,
     window: Option<&str>,
 ) -> Result<Exit, Failure> {
+    if !is_home(context)? {
+        return Err(no_home(context, "make one there with `summarizer init`"));
+    }
     let config = load_config(context)?;
     let (root, zone) = (context.home.join(&config.bus_home), config.timezone);
     let bus = match (DigestBus::open(&root), day) {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure, Trouble};
-use super::held_home::{HeldHome, is_forgetting};
+use super::held_home::{HeldHome, home_beside, is_forgetting};
 use super::lost_log::lost_log;
 use super::queue::rewritten;
 use super::settings::{load_config, load_registry};
@@ -746,7 +746,10 @@ fn look_at_disk(context: &Context, home: &Home, headroom: u64, findings: &mut Fi
         }
         Ok(free) => findings.fine("disk", format!("{} MiB free", free >> 20)),
         Err(_) => {
-            findings.add("disk", Verdict::Notice, "the home does not exist", "summarizer init")
+            findings.add("disk", Verdict::Notice, "the home does not exist", "summarizer init");
+            if let Some(near) = home_beside(context) {
+                findings.hint(format!("did you mean --home {near}?"));
+            }
         }
     }
 }

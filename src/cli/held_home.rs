@@ -605,7 +605,7 @@ pub(super) fn need_named_folder(context: &Context) -> Result<(), Failure> {
 }
 
 /// A home with a similar name in the same folder.
-fn home_beside(context: &Context) -> Option<String> {
+pub(super) fn home_beside(context: &Context) -> Option<String> {
     let typed = context.home.file_name()?.to_str()?;
     let disk = context.machine.disk.as_ref();
     let folder = context.home.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -131,7 +131,8 @@ pub(super) fn command() -> Command {
         plain::columns(&std::io::stdout()).map_or(COLUMNS, |columns| columns.min(COLUMNS));
     let groups = groups(&command, columns);
     command.help_template(format!(
-        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}{{after-help}}"
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\n\nOptions:\n{{options}}{{after-help}}",
+        groups.trim_end()
     ))
 }
 

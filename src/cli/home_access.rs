@@ -13,8 +13,10 @@ use super::failure::{Exit, Failure};
 use super::held_home::{BRIEF_HOLDER, HeldHome, is_home, no_home};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
+use super::source_files::known_name;
 use super::ui::{self, beginning_of_id};
 use crate::config::nearest;
+use crate::contract::places::folded;
 use crate::control::question::{Answer, Question};
 use crate::control::socket::ControlClient;
 use crate::home::Home;
@@ -123,17 +125,37 @@ impl HomeAccess {
         }
     }
 
+    /// Asks about a request by its id, or by the name of its source.
+    pub(super) fn ask_named(
+        &mut self,
+        context: &Context,
+        question: &Question,
+    ) -> Result<Value, Failure> {
+        let answer = self.ask(context, question);
+        let is_unknown = matches!(&answer, Err(failure) if failure.exit == Exit::Input);
+        let word = named_request(question).filter(|_| is_unknown);
+        match word.and_then(|word| self.request_of(context, word)) {
+            Some(id) => self.ask(context, &about(question, &id)),
+            None => answer,
+        }
+    }
+
+    /// The newest request about a source that a person names, among the newest ones.
+    pub(super) fn request_of(&mut self, context: &Context, word: &str) -> Option<String> {
+        let name = folded(&known_name(context, word));
+        let page = self.ask(context, &newest(true)).ok()?;
+        let rows = page["requests"].as_array().into_iter().flatten();
+        let is_meant = |row: &&Value| {
+            let source = row["source"].as_str().map(folded).unwrap_or_default();
+            let before = source.strip_suffix(&name);
+            before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
+        };
+        rows.filter(is_meant).find_map(|row| row["request_id"].as_str().map(str::to_owned))
+    }
+
     /// The ids of the newest requests: those that are found by their beginnings.
     pub(super) fn newest_requests(&mut self, context: &Context) -> BTreeSet<String> {
-        let newest = Question::Requests {
-            state: None,
-            flow: None,
-            since_ms: None,
-            before: None,
-            limit: Some(LOOKED_AT),
-            names: false,
-        };
-        let page = self.ask(context, &newest).unwrap_or_default();
+        let page = self.ask(context, &newest(false)).unwrap_or_default();
         let rows = page["requests"].as_array().into_iter().flatten();
         rows.filter_map(|row| row["request_id"].as_str().map(str::to_owned)).collect()
     }
@@ -163,6 +185,18 @@ fn reach(context: &Context, socket: &Path) -> Result<HomeAccess, Failure> {
     }
 }
 
+/// The newest requests, with the names of their sources or without.
+fn newest(names: bool) -> Question {
+    Question::Requests {
+        state: None,
+        flow: None,
+        since_ms: None,
+        before: None,
+        limit: Some(LOOKED_AT),
+        names,
+    }
+}
+
 /// The id of the request that a question names.
 fn named_request(question: &Question) -> Option<&str> {
     match question {
@@ -186,15 +220,20 @@ fn with_whole_id(question: &Question, newest: &BTreeSet<String>) -> Option<Quest
     }
     let mut all = newest.iter().filter(is_meant);
     let whole = all.next().filter(|_| all.next().is_none())?;
+    Some(about(question, whole))
+}
+
+/// The same question about another request.
+fn about(question: &Question, request: &str) -> Question {
     let mut question = question.clone();
     if let Question::Show { id }
     | Question::Explain { id, .. }
     | Question::Retry { request_id: id }
     | Question::Cancel { request_id: id } = &mut question
     {
-        id.clone_from(whole);
+        request.clone_into(id);
     }
-    Some(question)
+    question
 }
 
 /// What a beginning of ids begins.

@@ -626,6 +626,9 @@ pub(super) fn ask_by_name(
                     session.close()?;
                     return Err(was_forgotten(word, &day));
                 }
+                if let Some(id) = session.request_of(context, word) {
+                    answer = session.ask(context, &question(id));
+                }
             }
             Err(several) => {
                 session.close()?;

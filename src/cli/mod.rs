@@ -117,7 +117,7 @@ Exit codes:
   70  a bug
   130 an interrupt ended the command before everything was done";
 
-/// Turns requests in a queue file into summaries that can be traced, verified and reproduced.
+/// Turns your texts into summaries that can be traced, verified and reproduced.
 #[derive(Debug, Parser)]
 #[command(name = "summarizer", version, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -330,6 +330,9 @@ fn start_logging(verbose: u8, quiet: bool, json: bool) {
 }
 
 fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
+    if matches!(command, Command::Config(_) | Command::Registry(_) | Command::Flow(_)) {
+        held_home::need_named_folder(context)?;
+    }
     match command {
         Command::Sum(args) => args.run(context),
         Command::Add(args) => args.run(context),

@@ -12,16 +12,16 @@ use crate::control::question::Question;
 /// Start another attempt of requests: of a waiting request, or of one that ended without output
 #[derive(Debug, Args)]
 pub(crate) struct RetryArgs {
-    /// Request ids
-    #[arg(required = true)]
+    /// Ids of requests, or names of their sources
+    #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
 
 /// End requests without a summary
 #[derive(Debug, Args)]
 pub(crate) struct CancelArgs {
-    /// Request ids
-    #[arg(required = true)]
+    /// Ids of requests, or names of their sources
+    #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ fn ask_all(context: &Context, questions: impl Iterator<Item = Question>) -> Resu
     let mut session = HomeAccess::open(context)?;
     let mut result = Ok(Exit::Done);
     for question in questions {
-        match session.ask(context, &question) {
+        match session.ask_named(context, &question) {
             Ok(answer) if context.ui.json => context.ui.json(&answer),
             Ok(answer) => context.ui.talk(answer["done"].as_str().unwrap_or_default()),
             Err(failure) => {

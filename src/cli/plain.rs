@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(lines[1], "                   behind, and more that is far");
         let list = "  build    Build the digests that changed since the last build of all";
         assert!(
-            fitted(list, 50).ends_with("\n           last build of all"),
+            fitted(list, 50).ends_with("\n           the last build of all"),
             "{}",
             fitted(list, 50)
         );

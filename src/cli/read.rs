@@ -95,7 +95,15 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            context.ui.talk(nothing_read(&bus, self.day, load_config(context)?.timezone)?);
+            let is_filtered = self.day.is_some()
+                || self.since.is_some()
+                || self.project.is_some()
+                || self.flow.is_some();
+            let why = match is_filtered {
+                true => nothing_read(&bus, self.day, load_config(context)?.timezone)?,
+                false => "no summary is published yet; `summarizer add PATH` makes some".to_owned(),
+            };
+            context.ui.talk(why);
             missing.tell(context);
             return Ok(Exit::Done);
         }
@@ -333,7 +341,7 @@ pub(super) fn summary_of_request(context: &Context, id: &str) -> Result<Option<S
     let Ok(mut session) = HomeAccess::open(context) else { return Ok(None) };
     let question =
         Question::Explain { id: id.to_owned(), verify: false, prompts: false, texts: false };
-    let answer = session.ask(context, &question);
+    let answer = session.ask_named(context, &question);
     if session.close().is_err() {
         return Ok(None);
     }

@@ -57,6 +57,8 @@ fn is_or_holds(word: &str, id: &str) -> bool {
 
 impl TraceArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        // Says what is wrong with a home that has no summaries.
+        super::published::open_bus(context)?;
         let root = context.home.join(&load_config(context)?.bus_home);
         let called = known_name(context, &self.id);
         let failed = |error: BusError| unread("Summary", &error);

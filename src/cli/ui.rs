@@ -6,7 +6,7 @@ use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use parking_lot::Mutex;
 use serde::Serialize;
 
@@ -172,12 +172,19 @@ impl Ui {
     }
 }
 
-/// The style of a bar, in which `{rate}` is how many a second.
+/// The style of a bar, in which `{rate}` is how many a second, and `{eta}` the time left.
 pub(super) fn bar_style(template: &str) -> Option<ProgressStyle> {
     let style = ProgressStyle::with_template(template).ok()?;
-    Some(style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
-        // The bar has no place for an error.
+    // The bar has no place for an error.
+    let style = style.with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
         let _ = out.write_str(&rate(state.per_sec()));
+    });
+    Some(style.with_key("eta", |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // Nobody knows before something is done.
+        let _ = match state.pos() {
+            0 => out.write_str("?"),
+            _ => write!(out, "{:#}", HumanDuration(state.eta())),
+        };
     }))
 }
 

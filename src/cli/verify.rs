@@ -7,7 +7,7 @@ use clap::Args;
 use super::causes::exporter_failed;
 use super::doctor::said;
 use super::failure::{Exit, Failure};
-use super::held_home::HeldHome;
+use super::held_home::{HeldHome, is_home, no_home};
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::home::Home;
@@ -43,6 +43,9 @@ impl VerifyArgs {
         };
         let disk = &context.machine.disk;
         let there = disk.stat(&dir).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir));
+        if !there && self.dir.is_none() && !is_home(context)? {
+            return Err(no_home(context, "name a bus home"));
+        }
         if !there {
             let what = format!("there is no bus home {}", dir.display());
             let hint = "name a bus home, or name its home with --home";
