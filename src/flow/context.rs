@@ -334,17 +334,8 @@ fn describe(context: &SourceContext, members: &mut Map<String, Value>) {
 /// A text as its reader sees it, where markup in it hides something: a model gets no words that a person would
 /// not see. What hides nothing stays byte for byte.
 fn without_hidden(text: &str) -> Cow<'_, str> {
-    let may_hide = [
-        "<!--",
-        "hidden",
-        "display",
-        "visibility",
-        "opacity",
-        "font-size",
-        "<script",
-        "<style",
-        "<template",
-    ];
+    let may_hide =
+        ["<!--", "hidden", "display", "visibility", "opacity", "<script", "<style", "<template"];
     let hides = || {
         let lower = text.to_ascii_lowercase();
         may_hide.iter().any(|word| lower.contains(word))

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use unicode_normalization::UnicodeNormalization as _;
 
@@ -43,7 +43,7 @@ pub(crate) struct Paper {
 
 /// Reads a paper, or a part of one.
 pub(crate) fn paper(source: &str) -> Paper {
-    let source = without_false(without_comments(source));
+    let source = without_branches(without_comments(source));
     let mut defined = Defined::by(&source);
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let plain =
@@ -341,12 +341,14 @@ fn without_comments(source: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The source without what `\iffalse` hides, up to its `\else` or `\fi`. One that never ends hides nothing, and nothing
-/// behind it is looked for.
-fn without_false(source: Cow<'_, str>) -> Cow<'_, str> {
-    if !source.contains("\\iffalse") {
+/// The source without the branches of conditions that are no text: what `\iffalse` and conditions that nothing sets hide,
+/// up to their `\else` or `\fi`, and what stands behind the `\else` of all others. A branch that never ends hides
+/// nothing, and nothing behind it is looked for.
+fn without_branches(source: Cow<'_, str>) -> Cow<'_, str> {
+    if !["\\iffalse", "\\else", "\\newif"].iter().any(|mark| source.contains(mark)) {
         return source;
     }
+    let unset = unset_conditions(&source);
     let mut out = String::with_capacity(source.len());
     let (mut at, mut ends) = (0, true);
     while let Some(next) = source[at..].find('\\') {
@@ -355,20 +357,46 @@ fn without_false(source: Cow<'_, str>) -> Cow<'_, str> {
         out.push_str(&source[at..start]);
         let kept = code_bytes(rest).or_else(|| verb(rest).map(|(_, bytes)| bytes));
         let word = command_word(rest);
-        if kept.is_none() && word == "iffalse" && ends {
-            if let Some(bytes) = false_bytes(rest) {
+        let hides = match word {
+            "else" => Some(false),
+            "iffalse" => Some(true),
+            word => unset.contains(word).then_some(true),
+        };
+        if let (None, Some(to_else), true) = (kept, hides, ends) {
+            if let Some(bytes) = branch_bytes(rest, 1 + word.len(), to_else) {
                 at = start + bytes;
                 continue;
             }
             ends = false;
         }
         let one = || 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
-        let bytes = kept.unwrap_or_else(|| if word.is_empty() { one() } else { 1 + word.len() });
+        let bytes = kept.unwrap_or_else(|| match word {
+            "" => one(),
+            "newif" => declared_condition(rest).map_or("\\newif".len(), |(_, bytes)| bytes),
+            word => 1 + word.len(),
+        });
         out.push_str(&rest[..bytes]);
         at = start + bytes;
     }
     out.push_str(&source[at..]);
     Cow::Owned(out)
+}
+
+/// The condition that a `\newif` declares, and the bytes of both.
+fn declared_condition(rest: &str) -> Option<(&str, usize)> {
+    let behind = rest.strip_prefix("\\newif")?.trim_start();
+    let word = behind.strip_prefix('\\').map(|_| command_word(behind))?;
+    let is_condition = word.len() > 2 && word.starts_with("if");
+    is_condition.then(|| (word, rest.len() - behind.len() + 1 + word.len()))
+}
+
+/// The conditions that the source declares and never sets: they are false.
+fn unset_conditions(source: &str) -> BTreeSet<&str> {
+    let declared = source.match_indices("\\newif").filter_map(|(at, _)| {
+        let (word, _) = declared_condition(&source[at..])?;
+        Some(word)
+    });
+    declared.filter(|word| !source.contains(&format!("\\{}true", &word[2..]))).collect()
 }
 
 /// The letters behind the backslash that a text begins with.
@@ -386,9 +414,10 @@ fn code_bytes(rest: &str) -> Option<usize> {
     Some(end + close.len())
 }
 
-/// Bytes of an `\iffalse` with what it hides, and with the blanks behind its `\else` or `\fi`.
-fn false_bytes(rest: &str) -> Option<usize> {
-    let (mut at, mut open) = ("\\iffalse".len(), 1);
+/// Bytes of a branch that is no text, from its command to behind its `\fi`, or `\else` where that ends it too, and the
+/// blanks behind.
+fn branch_bytes(rest: &str, begin: usize, to_else: bool) -> Option<usize> {
+    let (mut at, mut open) = (begin, 1);
     while let Some(next) = rest[at..].find('\\') {
         at += next;
         let word = command_word(&rest[at..]);
@@ -402,7 +431,7 @@ fn false_bytes(rest: &str) -> Option<usize> {
             "" => rest[at + 1..].chars().next().map_or(0, char::len_utf8),
             word => word.len(),
         };
-        if open == 0 || word == "else" && open == 1 {
+        if open == 0 || to_else && word == "else" && open == 1 {
             let behind = &rest[at..];
             return Some(at + behind.len() - behind.trim_start_matches([' ', '\t']).len());
         }

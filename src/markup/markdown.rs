@@ -65,9 +65,9 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 /// The text without comments that no reader is shown: `%%` to `%%`, as Obsidian writes them, and lines such as
-/// `[//]: # (a note)`. Code has no comments.
+/// `[//]: # (a note)`. The mark of an alert, `[!NOTE]`, goes too. Code has neither.
 pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
-    if !text.contains("%%") && !text.contains("]: ") {
+    if !["%%", "]: ", "[!"].iter().any(|mark| text.contains(mark)) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -93,6 +93,16 @@ pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
             at = line_end;
             continue;
         }
+        if begins && let Some((quote, title)) = alert(bare) {
+            begins = title == bare.len();
+            if begins {
+                at = line_end;
+            } else {
+                out.push_str(&text[at..at + quote]);
+                at += title;
+            }
+            continue;
+        }
         let Some((start, is_block)) = comment_in(text, at..line_end, begins) else {
             out.push_str(line);
             (at, begins) = (line_end, true);
@@ -114,6 +124,9 @@ pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
     }
     Cow::Owned(out)
 }
+
+/// Signs that no name begins with: they begin an item, a quote, a table, a link or code.
+const NO_NAME: [char; 13] = ['*', '+', '-', '>', '|', '<', '[', '(', '!', '`', '~', '=', '&'];
 
 /// What stands before and after a comment of Obsidian.
 const COMMENT: &str = "%%";
@@ -156,6 +169,17 @@ fn is_note(line: &str) -> bool {
     let is_named = name == "//" || name.eq_ignore_ascii_case("comment");
     let target = target.trim_start();
     is_named && (target.starts_with('#') || target.starts_with("<>"))
+}
+
+/// The first line of an alert, `> [!NOTE] Title`: where its quote marks end, and where its title begins.
+fn alert(line: &str) -> Option<(usize, usize)> {
+    let rest = line.trim_start_matches([' ', '\t', '>']);
+    let quote = line.len() - rest.len();
+    let (kind, title) = rest.strip_prefix("[!")?.split_once(']')?;
+    let is_kind =
+        !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
+    let title = title.strip_prefix(['+', '-']).unwrap_or(title).trim_start_matches([' ', '\t']);
+    (line[..quote].contains('>') && is_kind).then_some((quote, line.len() - title.len()))
 }
 
 fn fence_run(text: &str) -> Option<(char, usize, &str)> {
@@ -323,6 +347,7 @@ pub(crate) fn front_matter(text: &str) -> Option<FrontMatter<'_>> {
 pub fn body(text: &str) -> &str {
     match split_front_matter(text) {
         Some((FrontMatter::Yaml(front), _)) if !begins_with_name(front) => text,
+        Some((FrontMatter::Toml(front), _)) if !begins_as_toml(front) => text,
         Some((_, body)) => body,
         None => text,
     }
@@ -372,12 +397,16 @@ fn begins_with_name(front: &str) -> bool {
     const WORDS_MAX: usize = 3;
     let mut said = front.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let Some(first) = said.next() else { return true };
-    // A whole mapping in braces.
-    if first.starts_with('{') {
-        return true;
+    // A whole mapping in braces. Two braces are a call of a program that makes pages.
+    if let Some(mapping) = first.strip_prefix('{') {
+        return !mapping.starts_with(['{', '%']);
     }
     let Some((name, value)) = first.split_once(':') else { return false };
     let name = name.trim_end_matches([' ', '\t']);
+    let marks_item = name.split(' ').next().unwrap_or_default().ends_with(['.', ')']);
+    if name.starts_with(NO_NAME) || marks_item {
+        return false;
+    }
     let words: Vec<&str> = name.split(' ').collect();
     let is_word = |word: &&str| {
         !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || ",;!".contains(c))
@@ -385,6 +414,15 @@ fn begins_with_name(front: &str) -> bool {
     words.len() <= WORDS_MAX
         && words.iter().all(is_word)
         && (value.is_empty() || value.starts_with([' ', '\t', '\r']))
+}
+
+/// Whether the first line that is no comment names a value or a table of TOML.
+fn begins_as_toml(front: &str) -> bool {
+    let mut said = front.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let Some(first) = said.next() else { return true };
+    let name = first.split('=').next().filter(|name| name.len() < first.len());
+    let is_part = |c: char| c.is_alphanumeric() || "_-.\"' \t".contains(c);
+    first.starts_with('[') || name.is_some_and(|name| name.chars().all(is_part))
 }
 
 /// The text from its first line with words.
@@ -444,9 +482,10 @@ fn has_names(front: &str) -> bool {
         let name = name.trim_end_matches([' ', '\t']);
         ends && !name.is_empty() && name.chars().all(is_letter)
     };
-    front.lines().all(|line| {
-        line.trim().is_empty() || line.starts_with([' ', '\t', '-', '#']) || is_named(line)
-    })
+    let mut said = front.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    // Items alone are a list, and name nothing.
+    let begins = said.clone().next().is_none_or(is_named);
+    begins && said.all(|line| line.starts_with([' ', '\t', '-']) || is_named(line))
 }
 
 /// A list item or a paragraph with everything that continues it, joined by single spaces.

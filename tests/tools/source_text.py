@@ -225,15 +225,16 @@ def unescape(text):
 
 
 def hides_all(name, value):
-    if name in ("opacity", "font-size"):
+    if name == "opacity":
         return re.fullmatch(r"[+-]?(?:0+\.?0*|\.0+)(?:[a-z]*|%)", value, re.A)
-    return value in {"display": ["none"], "visibility": ["hidden", "collapse"]}.get(name, [])
+    return name == "display" and value == "none"
 
 
 class Html:
     def __init__(self, source):
         self.source, self.page, self.title = source, Page(), None
-        self.stack, self.hidden, self.lists = [], 0, []
+        # Of `stack`: name, whether it hides its text, and all in it, whether text around it is visible, and shown.
+        self.stack, self.hidden, self.gone, self.visible, self.lists = [], 0, 0, True, []
         self.in_code = self.in_heading = False
         self.fence = fence_for(source)
         self.read()
@@ -271,12 +272,15 @@ class Html:
                 end = at + 1
             at = end
 
+    def seen(self):
+        return self.visible and not self.gone
+
     def text(self, text):
-        if not self.hidden:
+        if self.seen():
             self.page.text(text)
 
     def start_tag(self, name, attributes, end):
-        if name in APART and not self.hidden:
+        if name in APART and self.seen():
             self.page.gap(SPACE)
         if name in RAW:
             close = re.compile("</" + name + r"[\s/>]", re.I | re.A).search(self.source, end)
@@ -287,12 +291,17 @@ class Html:
         found = {}
         for match in ATTRIBUTE.finditer(attributes):
             found[match[1].lower()] = match[2] or match[3] or match[4] or ""
-        styles = [rule.partition(":") for rule in found.get("style", "").split(";")]
-        hides = name in HIDDEN or "hidden" in found or any(
-            hides_all(key.strip().lower(), value.split("!")[0].strip().lower())
-            for key, _, value in styles)
+        styles = [(key.strip().lower(), value.split("!")[0].strip().lower())
+                  for key, _, value in (rule.partition(":") for rule in found.get("style", "").split(";"))]
+        gone = name in HIDDEN or "hidden" in found or any(hides_all(*style) for style in styles)
         self.imply(name)
-        shown = not self.hidden and not hides and not (self.in_code and name in ("pre", "listing"))
+        visible, known = self.visible, {"hidden": False, "collapse": False, "visible": True}
+        said = [known[value] for key, value in styles if key == "visibility" and value in known]
+        if said:
+            visible = said[-1]
+        hides = gone or said[-1:] == [False]
+        seen = visible and not gone and not self.gone
+        shown = seen and not (self.in_code and name in ("pre", "listing"))
         if name in EMPTY or (name in ("svg", "math") and attributes.endswith("/")):
             if shown:
                 self.empty(name)
@@ -306,7 +315,9 @@ class Html:
         if shown:
             self.begin(name, found)
         self.hidden += hides
-        self.stack.append((name, hides, shown))
+        self.gone += gone
+        self.stack.append((name, hides, gone, self.visible, shown))
+        self.visible = visible
         return end
 
     def break_of(self, name):
@@ -356,9 +367,10 @@ class Html:
             page.gap(self.break_of(name))
 
     def pop(self):
-        name, hides, shown = self.stack.pop()
+        name, hides, gone, self.visible, shown = self.stack.pop()
         page = self.page
         self.hidden -= hides
+        self.gone -= gone
         if not shown:
             return
         if name in HEADINGS:
@@ -382,12 +394,12 @@ class Html:
             page.gap(self.break_of(name))
 
     def end_tag(self, name):
+        if name in APART and self.seen():
+            self.page.gap(SPACE)
         if name not in BLOCKS and not self.hidden and name != "br":
-            if name in APART:
-                self.page.gap(SPACE)
             return
         barrier = [] if name == "table" else ["table"] if name in PARTS + ["tr", "td", "th"] else CELL
-        if not self.end([name], barrier) and not self.hidden and name in ("p", "br"):
+        if not self.end([name], barrier) and self.seen() and name in ("p", "br"):
             self.empty(name)
 
     def end(self, names, barrier):
@@ -421,9 +433,9 @@ class Html:
                 entry[0] == "p" for entry in self.stack):
             self.end(["p"], CELL)
         if name in ("td", "th") and self.stack and self.stack[-1][0] in PARTS + ["table"]:
-            if not self.hidden:
+            if self.seen():
                 self.page.begin_row()
-            self.stack.append(("tr", False, not self.hidden))
+            self.stack.append(("tr", False, False, self.visible, self.seen()))
 
 
 # LaTeX
@@ -506,9 +518,12 @@ LISTING = re.compile(r"\\begin\{(%s)\}.*?\\end\{\1\}" % "|".join(map(re.escape, 
 COMMAND = re.compile(r"\\([a-zA-Z]+|.|$)", re.S)
 
 
-def without_false(source):
-    """The source without what \\iffalse hides."""
-    def end_of(at):
+NEWIF = re.compile(r"\\newif\s*\\(if([a-zA-Z]+))")
+
+
+def without_branches(source):
+    """The source without the branches of conditions that are no text."""
+    def end_of(at, to_else):
         depth = 1
         for match in COMMAND.finditer(source, at):
             word = match[1]
@@ -516,16 +531,19 @@ def without_false(source):
                 depth -= 1
             elif word.startswith("if") and word.isalpha() and word not in ("iff", "ifthenelse"):
                 depth += 1
-            if not depth or word == "else" and depth == 1:
+            if not depth or to_else and word == "else" and depth == 1:
                 return re.compile(r"[ \t]*").match(source, match.end()).end()
         return None
+    false = {"iffalse"} | {match[1] for match in NEWIF.finditer(source)
+                           if "\\" + match[2] + "true" not in source}
     out, at, ends = "", 0, True
     for match in iter(lambda: COMMAND.search(source, at), None):
         out += source[at:match.start()]
-        kept = LISTING.match(source, match.start()) or VERB.match(source, match.start()) or match
+        kept = (LISTING.match(source, match.start()) or VERB.match(source, match.start())
+                or NEWIF.match(source, match.start()) or match)
         at = kept.end()
-        if kept is match and match[1] == "iffalse" and ends:
-            end = end_of(at)
+        if kept is match and ends and (match[1] == "else" or match[1] in false):
+            end = end_of(at, match[1] != "else")
             if end is not None:
                 at = end
                 continue
@@ -1023,7 +1041,7 @@ class Latex:
 
 
 def latex(source):
-    source = without_false(without_comments(source))
+    source = without_branches(without_comments(source))
     defined = Defined(source)
     source = source.partition("\\begin{document}")[2] if "\\begin{document}" in source else source
     document = defined.with_environments(source.partition("\\end{document}")[0])
@@ -1045,10 +1063,11 @@ def front_matter(source):
     return None
 
 
-FRONT_NAME = re.compile(r"[^\s,;!:]+(?: [^\s,;!:]+){0,2}[ \t]*:(?:[ \t\r]|\n|$)")
+FRONT_NAME = re.compile(r"(?![*+\-><|\[(!`~=&]|[^\s:]*[.)](?:\s|:))[^\s,;!:]+(?: [^\s,;!:]+){0,2}[ \t]*:(?:[ \t\r]|\n|$)")
 
 
 FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
+ALERT = re.compile(r"([ \t>]*>[ \t>]*)\[![a-zA-Z_-]+\][+-]?[ \t]*")
 NOTE = re.compile(r"\s*\[(?://|comment)\]: \s*(?:#|<>)", re.I)
 
 
@@ -1070,6 +1089,11 @@ def without_notes(text):
             continue
         if begins and NOTE.match(line):
             at = line_end
+            continue
+        alert = begins and ALERT.match(line)
+        if alert:
+            begins = alert.end() == len(line)
+            out, at = (out, line_end) if begins else (out + alert[1], at + alert.end())
             continue
         start, place = None, at
         while start is None and (run := re.compile("`+|%+").search(text, place, line_end)):
@@ -1101,16 +1125,22 @@ def below_front_matter(source):
     if not found:
         return source
     said = [line for line in found[1] if line.strip() and not line.startswith("#")]
-    is_prose = found[0] == "---" and said and not said[0].startswith("{") and not FRONT_NAME.match(said[0])
-    return source if is_prose else found[2]
+    is_front = not said or found[0] == "{"
+    if said and found[0] == "---":
+        is_front = re.match(r"\{(?![{%])", said[0]) or FRONT_NAME.match(said[0])
+    elif said and found[0] == "+++":
+        is_front = re.match(r"\[|[\w\-.\"' \t]*=", said[0])
+    return found[2] if is_front else source
 
 
 def plain(source):
     found = front_matter(source)
-    named = re.compile(r"[\w\-]+[ \t]*[:=]|[ \t\-#]|\s*$")
-    if found and found[0] != "{" and all(named.match(line) for line in found[1]):
-        return found[2]
-    return source
+    named = re.compile(r"[\w\-]+[ \t]*[:=]")
+    if not found or found[0] == "{":
+        return source
+    said = [line for line in found[1] if line.strip() and not line.startswith("#")]
+    begins = not said or named.match(said[0])
+    return found[2] if begins and all(line[0] in " \t-" or named.match(line) for line in said) else source
 
 
 # reStructuredText
@@ -1297,7 +1327,10 @@ def said(value):
         value = value.get("name")
     if isinstance(value, list):
         parts = [one.get("text") if isinstance(one, dict) else one for one in value]
-        value = "\n".join(one for one in parts if isinstance(one, str))
+        objects = [one for one in value if isinstance(one, dict) and isinstance(one.get("text"), str)]
+        kinds = [one["type"] for one in objects if isinstance(one.get("type"), str)]
+        line = not all(kind.endswith("text") for kind in kinds)
+        value = ("" if line else "\n").join(one for one in parts if isinstance(one, str))
     return value.strip() or None if isinstance(value, str) else None
 
 

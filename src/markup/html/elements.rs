@@ -105,6 +105,15 @@ pub(crate) fn last_closing(source: &str, name: &str) -> Option<usize> {
     })
 }
 
+/// Whether a start tag of a name stands anywhere.
+pub(crate) fn has_opening_tag(source: &str, name: &str) -> bool {
+    source.match_indices('<').any(|(at, _)| {
+        let body = &source[at + 1..];
+        body.get(..name.len()).is_some_and(|said| said.eq_ignore_ascii_case(name))
+            && !body[name.len()..].starts_with(|c: char| c.is_ascii_alphanumeric())
+    })
+}
+
 /// Whether the text closes an element of HTML somewhere.
 pub(crate) fn has_closing_tag(text: &str) -> bool {
     text.match_indices("</").any(|(at, _)| {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::elements::{self, Shown};
 use super::entities;
-use super::tag;
+use super::tag::{self, Sight};
 use crate::contract::publish;
 use crate::markup::layout::{Break, Layout, fence_for};
 
@@ -103,8 +103,11 @@ struct Reader<'a> {
     /// What `time` elements say, each with whether it is the time of the publication.
     times: Vec<(String, bool)>,
     open: Vec<Open<'a>>,
-    /// How many open elements are not shown.
+    /// How many open elements are hidden, and how many of them with all that is in them.
     hidden: usize,
+    gone: usize,
+    /// Whether text is invisible here.
+    is_invisible: bool,
     /// Open `p` elements: most tags ask for one, few pages have it.
     paragraphs: usize,
     /// Open lists, outermost first; an ordered one has the number of its next item.
@@ -120,14 +123,25 @@ struct Reader<'a> {
 struct Open<'a> {
     name: Cow<'a, str>,
     shown: Shown,
-    hides: bool,
+    hides: Hides,
+    /// Whether text around it is invisible.
+    in_invisible: bool,
     /// The layout knows that it is open.
     laid_out: bool,
 }
 
+/// What an open element hides.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Hides {
+    /// Its own text, at least.
+    text: bool,
+    /// All that is in it.
+    all: bool,
+}
+
 struct Start<'a> {
     name: Cow<'a, str>,
-    hides: bool,
+    sight: Sight,
     number: Option<i64>,
     is_empty: bool,
     /// What a `meta` element says, with its name.
@@ -152,6 +166,8 @@ impl<'a> Reader<'a> {
             times: Vec::new(),
             open: Vec::new(),
             hidden: 0,
+            gone: 0,
+            is_invisible: false,
             paragraphs: 0,
             lists: Vec::new(),
             in_code: false,
@@ -202,8 +218,12 @@ impl<'a> Reader<'a> {
         Some(end)
     }
 
+    fn is_shown(&self) -> bool {
+        self.gone == 0 && !self.is_invisible
+    }
+
     fn text(&mut self, text: &str) {
-        if self.hidden == 0 {
+        if self.is_shown() {
             each_stretch(text, |stretch| self.layout.text(stretch));
         }
     }
@@ -211,7 +231,7 @@ impl<'a> Reader<'a> {
     fn start_tag(&mut self, rest: &'a str) -> Option<usize> {
         let mut start = Start::read(rest)?;
         let shown = elements::shown(&start.name);
-        if self.hidden == 0 && elements::stands_apart(&start.name) {
+        if self.is_shown() && elements::stands_apart(&start.name) {
             self.layout.breaks(Break::Space);
         }
         if shown == Shown::Raw {
@@ -224,39 +244,46 @@ impl<'a> Reader<'a> {
             self.meta(name, content.into());
         }
         if let Some(time) = start.time.take()
-            && self.hidden == 0
+            && self.is_shown()
             && self.times.len() < TIMES_MAX
             && !self.is_aside()
         {
             self.times.push(time);
         }
         self.imply_ends(&start.name, shown);
-        let hides = start.hides || shown == Shown::Not || (self.is_article && start.surrounds);
+        let all =
+            start.sight.is_gone || shown == Shown::Not || (self.is_article && start.surrounds);
+        let hides = Hides { text: all || start.sight.hides(), all };
+        let in_invisible = self.is_invisible;
+        let is_invisible = start.sight.visible.map_or(in_invisible, |visible| !visible);
+        let is_seen = self.gone == 0 && !all && !is_invisible;
         if start.is_empty || elements::is_empty(&start.name) {
-            if self.hidden == 0 && !hides {
+            if is_seen {
                 self.void(shown);
             }
             return Some(end);
         }
         // The end of an inline element changes nothing, so that it does not end a block it was put around:
         // it is followed only where it hides.
-        if shown == Shown::Inline && !hides && self.hidden == 0 {
+        if shown == Shown::Inline && !hides.text && self.hidden == 0 {
             return Some(end);
         }
         if self.open.len() >= OPEN_MAX {
-            if self.hidden == 0 && !hides {
+            if is_seen {
                 self.layout.breaks(breaks_of(shown));
             }
             return Some(end);
         }
         let is_more_code = shown == Shown::Code && self.in_code;
-        let laid_out = self.hidden == 0 && !hides && !is_more_code;
+        let laid_out = is_seen && !is_more_code;
         if laid_out {
             self.lay_out(&start, shown);
         }
-        self.hidden += usize::from(hides);
+        self.hidden += usize::from(hides.text);
+        self.gone += usize::from(hides.all);
+        self.is_invisible = is_invisible;
         self.paragraphs += usize::from(start.name == "p");
-        self.open.push(Open { name: start.name, shown, hides, laid_out });
+        self.open.push(Open { name: start.name, shown, hides, in_invisible, laid_out });
         Some(end)
     }
 
@@ -359,7 +386,9 @@ impl<'a> Reader<'a> {
     /// Ends the element that was opened last.
     fn pop(&mut self) {
         let Some(open) = self.open.pop() else { return };
-        self.hidden -= usize::from(open.hides);
+        self.hidden -= usize::from(open.hides.text);
+        self.gone -= usize::from(open.hides.all);
+        self.is_invisible = open.in_invisible;
         self.paragraphs -= usize::from(open.name == "p");
         if !open.laid_out {
             return;
@@ -391,7 +420,7 @@ impl<'a> Reader<'a> {
         let (name, named) = name_of(rest, 2);
         let end = tag::scan(rest, named, |_, _| ())?;
         let shown = elements::shown(&name);
-        if self.hidden == 0 && elements::stands_apart(&name) {
+        if self.is_shown() && elements::stands_apart(&name) {
             self.layout.breaks(Break::Space);
         }
         if shown == Shown::Inline && self.hidden == 0 {
@@ -405,7 +434,7 @@ impl<'a> Reader<'a> {
             _ => &["td", "th", "caption", "table"],
         };
         let ended = self.end(&[&name], barrier);
-        if !ended && self.hidden == 0 && matches!(&*name, "p" | "br") {
+        if !ended && self.is_shown() && matches!(&*name, "p" | "br") {
             self.void(shown);
         }
         Some(end)
@@ -460,12 +489,13 @@ impl<'a> Reader<'a> {
         let in_table =
             |open: &Open<'_>| open.shown == Shown::Table || elements::is_table_part(&open.name);
         if shown == Shown::Cell && self.open.last().is_some_and(in_table) {
-            let laid_out = self.hidden == 0;
+            let laid_out = self.is_shown();
             if laid_out {
                 self.layout.begin_row();
             }
             let name = Cow::Borrowed("tr");
-            self.open.push(Open { name, shown: Shown::Row, hides: false, laid_out });
+            let (hides, in_invisible) = (Hides::default(), self.is_invisible);
+            self.open.push(Open { name, shown: Shown::Row, hides, in_invisible, laid_out });
         }
     }
 }
@@ -474,7 +504,7 @@ impl<'a> Start<'a> {
     /// Reads the tag a text begins with.
     fn read(rest: &'a str) -> Option<Start<'a>> {
         let (name, named) = name_of(rest, 1);
-        let (mut hides, mut number) = (false, None);
+        let (mut sight, mut number) = (Sight::default(), None);
         let (mut said_of, mut content) = (None, String::new());
         let may_surround = !matches!(&*name, "html" | "body" | "main" | "article" | "head");
         let mut surrounds = matches!(&*name, "nav" | "aside" | "footer" | "button" | "menu");
@@ -484,7 +514,7 @@ impl<'a> Start<'a> {
         let (is_time, is_script) = (name == "time", name == "script");
         let (mut time, mut published, mut is_json_ld) = (None, false, false);
         let end = tag::scan(rest, named, |attribute, value| match attribute {
-            "hidden" | "style" => hides |= tag::hides(attribute, value),
+            "hidden" | "style" => sight.take(attribute, value),
             "start" | "value" if counts => number = value.trim().parse().ok(),
             "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
             // A header that the page brings itself: `X-Robots-Tag`.
@@ -522,7 +552,7 @@ impl<'a> Start<'a> {
         let meta = said_of.filter(|_| !content.is_empty()).map(|name| (name, content.to_owned()));
         let time = time.filter(|time| !time.is_empty()).map(|time| (time, published));
         let surrounds = surrounds && may_surround;
-        Some(Start { name, hides, number, is_empty, meta, time, is_json_ld, surrounds, end })
+        Some(Start { name, sight, number, is_empty, meta, time, is_json_ld, surrounds, end })
     }
 }
 

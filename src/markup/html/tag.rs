@@ -42,13 +42,13 @@ impl<'a> Tag<'a> {
         self.text[self.attributes..].contains('=')
     }
 
-    /// Whether the start tag that `rest` begins with says that no browser shows its element.
-    pub(super) fn hides(&self, rest: &str) -> bool {
-        let mut hidden = false;
+    /// What the start tag that `rest` begins with says of whether its element is seen.
+    pub(super) fn sight(&self, rest: &str) -> Sight {
+        let mut sight = Sight::default();
         if self.attributes < self.text.len() {
-            scan(rest, self.attributes, |attribute, value| hidden |= hides(attribute, value));
+            scan(rest, self.attributes, |attribute, value| sight.take(attribute, value));
         }
-        hidden
+        sight
     }
 
     /// The range of an attribute's value in the tag.
@@ -92,23 +92,41 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Whether an attribute says that no browser shows its element.
-pub(super) fn hides(attribute: &str, value: &str) -> bool {
-    attribute == "hidden" || attribute == "style" && hides_by_style(value)
+/// What a start tag says of whether a browser shows its element.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Sight {
+    /// Nothing in the element is shown.
+    pub(super) is_gone: bool,
+    /// Whether its text is seen, where the tag says so. An element in it may say otherwise.
+    pub(super) visible: Option<bool>,
 }
 
-/// Whether a style leaves nothing to see: no display, hidden, clear as glass, or in letters without size.
-fn hides_by_style(style: &str) -> bool {
-    style.split(';').any(|rule| {
-        let Some((property, value)) = rule.split_once(':') else { return false };
-        let value = value.split('!').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match property.trim().to_ascii_lowercase().as_str() {
-            "display" => value == "none",
-            "visibility" => matches!(value.as_str(), "hidden" | "collapse"),
-            "opacity" | "font-size" => is_zero(&value),
-            _ => false,
+impl Sight {
+    pub(super) fn take(&mut self, attribute: &str, value: &str) {
+        match attribute {
+            "hidden" => self.is_gone = true,
+            "style" => value.split(';').for_each(|rule| self.take_rule(rule)),
+            _ => {}
         }
-    })
+    }
+
+    /// No display, hidden, or clear as glass. Letters without size hide nothing: mails give it to the cells around
+    /// their text, and the text has a size of its own.
+    fn take_rule(&mut self, rule: &str) {
+        let Some((property, value)) = rule.split_once(':') else { return };
+        let value = value.split('!').next().unwrap_or_default().trim().to_ascii_lowercase();
+        match (property.trim().to_ascii_lowercase().as_str(), value.as_str()) {
+            ("display", "none") => self.is_gone = true,
+            ("opacity", value) => self.is_gone |= is_zero(value),
+            ("visibility", "hidden" | "collapse") => self.visible = Some(false),
+            ("visibility", "visible") => self.visible = Some(true),
+            _ => {}
+        }
+    }
+
+    pub(super) fn hides(self) -> bool {
+        self.is_gone || self.visible == Some(false)
+    }
 }
 
 /// Whether a value is zero, with a unit or without: `0`, `0.0`, `0px`, `0%`.

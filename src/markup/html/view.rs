@@ -16,11 +16,13 @@ use std::ops::Range;
 
 use super::elements::{self, Element};
 use super::entities;
-use super::tag::{TAG_BYTES_MAX, Tag};
+use super::tag::{Sight, TAG_BYTES_MAX, Tag};
 use crate::markup::prefix;
 
 /// Longest stretch between backticks on a line.
 const CODE_BYTES_MAX: usize = 4 << 10;
+/// Elements in one another without visible text of their own that are looked through.
+const INVISIBLE_MAX: usize = 64;
 /// What stands before and after preformatted text.
 const FENCE: &str = "```";
 /// Longest link address kept.
@@ -94,8 +96,10 @@ impl View {
         if view.text == source {
             return None;
         }
-        // Feeds and job boards escape whole pages: what came out is markup again.
-        if elements::has_closing_tag(&view.text) && source.contains("&lt;/") {
+        // Feeds and job boards escape whole pages: what came out begins with markup again. A text about markup begins
+        // with words.
+        let begins = view.text.trim_start().starts_with('<');
+        if begins && elements::has_closing_tag(&view.text) && source.contains("&lt;/") {
             let mut above = Reader::new(&view.text, true).read();
             above.below = Some(Box::new(view));
             return Some(above);
@@ -155,6 +159,8 @@ struct Reader<'a> {
     out: View,
     /// Lower-cased names by whether, and where last, they are closed.
     closed: BTreeMap<String, Option<usize>>,
+    /// Lower-cased names by whether something of that name begins anywhere.
+    opened: BTreeMap<String, bool>,
     /// What must stand before the next character of text.
     pending: Break,
     lists: Vec<Option<u32>>,
@@ -169,6 +175,16 @@ struct Reader<'a> {
     is_page: Option<bool>,
     /// No section of character data ends from here on.
     no_data_end: bool,
+    /// The open elements without visible text of their own, outermost first.
+    invisible: Vec<Invisible>,
+}
+
+/// An element whose text is not visible, though that of an element in it may be.
+#[derive(Debug, Clone, Copy)]
+struct Invisible {
+    /// Where what can be seen at this place ends.
+    shown_end: usize,
+    end: usize,
 }
 
 /// A row of a table under way.
@@ -202,6 +218,7 @@ impl<'a> Reader<'a> {
             declared,
             out: View::default(),
             closed: BTreeMap::new(),
+            opened: BTreeMap::new(),
             pending: Break::Nothing,
             lists: Vec::new(),
             quotes: 0,
@@ -211,6 +228,7 @@ impl<'a> Reader<'a> {
             known_addresses: BTreeSet::new(),
             is_page: None,
             no_data_end: false,
+            invisible: Vec::new(),
         }
     }
 
@@ -218,6 +236,11 @@ impl<'a> Reader<'a> {
         let bytes = self.source.as_bytes();
         let (mut at, mut from) = (0, 0);
         while at < bytes.len() {
+            if let Some(next) = self.next_visible(at) {
+                self.copy(from, at);
+                (at, from) = (next, next);
+                continue;
+            }
             let next = match bytes[at] {
                 b'<' => self.tag(from, at),
                 b'&' => self.reference(from, at),
@@ -297,10 +320,15 @@ impl<'a> Reader<'a> {
             self.breaks(Break::Block);
             return Some(self.skip(&tag, end).unwrap_or(end));
         }
-        let is_hidden = !self.declared && tag.hides(&rest[..tag.bytes]);
-        if is_hidden && !elements::is_void(&tag.name) && !tag.text.ends_with('/') {
+        let sight = if self.declared { Sight::default() } else { tag.sight(&rest[..tag.bytes]) };
+        if sight.hides() && !elements::is_void(&tag.name) && !tag.text.ends_with('/') {
             self.breaks(Break::Line);
-            return Some(self.hidden_end(&tag, end));
+            let hidden_end = self.element_end(&tag, end);
+            if !sight.is_gone && self.invisible.len() < INVISIBLE_MAX {
+                self.invisible.push(Invisible { shown_end: end, end: hidden_end });
+                return Some(end);
+            }
+            return Some(hidden_end);
         }
         self.open(element, &tag, at);
         Some(end)
@@ -314,7 +342,10 @@ impl<'a> Reader<'a> {
         if !elements::is_known(&tag.name) {
             return false;
         }
-        if tag.closes || elements::stands_alone(&tag.name) {
+        if tag.closes {
+            return !self.is_mention(tag, at);
+        }
+        if elements::stands_alone(&tag.name) {
             return true;
         }
         let attributes = tag.has_attributes();
@@ -334,6 +365,25 @@ impl<'a> Reader<'a> {
         self.is_closed(&tag.name, at)
     }
 
+    /// Whether an end tag stands among words, as `the </div> element` does, and nothing of its name begins anywhere.
+    fn is_mention(&mut self, tag: &Tag<'_>, at: usize) -> bool {
+        let before = self.source[..at].rsplit('\n').next().unwrap_or_default();
+        let behind = self.source[at + tag.bytes..].split('\n').next().unwrap_or_default();
+        let is_among_words = before.ends_with(' ')
+            && before.contains(char::is_alphanumeric)
+            && behind
+                .trim_start()
+                .starts_with(|c: char| c.is_alphanumeric() || ".,;:!?)".contains(c));
+        if !is_among_words {
+            return false;
+        }
+        if !self.opened.contains_key(&tag.name) {
+            let is_opened = elements::has_opening_tag(self.source, &tag.name);
+            self.opened.insert(tag.name.clone(), is_opened);
+        }
+        !self.opened[&tag.name]
+    }
+
     /// Whether an end tag of this name stands behind a place.
     fn is_closed(&mut self, name: &str, at: usize) -> bool {
         if !self.closed.contains_key(name) {
@@ -343,10 +393,31 @@ impl<'a> Reader<'a> {
         self.closed[name].is_some_and(|last| last > at)
     }
 
+    /// Where the text goes on that can be seen, in an element without visible text of its own: at the next element in
+    /// it that is visible, or at its end. `None` where the text at this place is seen.
+    fn next_visible(&mut self, at: usize) -> Option<usize> {
+        let Invisible { shown_end, end } = self.invisible.pop_if(|one| one.shown_end <= at)?;
+        let source = self.source;
+        let mut from = at;
+        while let Some(next) = source[from..end.max(from)].find('<').map(|next| from + next) {
+            let tag = Tag::read(&source[next..]).filter(|tag| !tag.closes);
+            let is_visible =
+                |tag: &Tag<'_>| tag.sight(&source[next..next + tag.bytes]).visible == Some(true);
+            if let Some(tag) = tag.filter(is_visible) {
+                let shown_end = self.element_end(&tag, next + tag.bytes).min(end);
+                self.invisible.push(Invisible { shown_end, end });
+                self.breaks(Break::Line);
+                return Some(next);
+            }
+            from = next + 1;
+        }
+        Some(end.max(shown_end)).filter(|end| *end > at)
+    }
+
     /// The end of an element that no browser shows, past the elements of its name inside it. Without an end
     /// tag it is its paragraph. Without an end tag for one inside it, it is all the rest; only a paragraph or
     /// an item ends where the next one begins.
-    fn hidden_end(&mut self, tag: &Tag<'_>, from: usize) -> usize {
+    fn element_end(&mut self, tag: &Tag<'_>, from: usize) -> usize {
         let source = self.source;
         let paragraph = |end: usize| source[from..end].find("\n\n").map_or(end, |at| from + at);
         if !self.is_closed(&tag.name, from) {
@@ -714,6 +785,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_visible_in_an_invisible_element_is_text_and_size_hides_nothing() {
+        let mail = "<div style='visibility:hidden'>one <p style='visibility: visible'>The roof \
+                    <b>leaks</b>.</p> two <b>three</b><p style='visibility:visible'>It rains.</p>four</div>\
+                    <table style='font-size:0'><tr><td style='font-size:14px'>The pump runs.</td></tr></table>";
+        assert_eq!(plain_of(mail), "The roof leaks.\n\nIt rains.\n\nThe pump runs.");
+        let gone =
+            "<div style='display:none'><p style='visibility:visible'>one</p></div><p>two</p>";
+        assert_eq!(plain_of(gone), "two");
+        let deep = "<i style='visibility:hidden'><b style='visibility:visible'>".repeat(20_000);
+        assert_eq!(plain_of(&format!("{deep}</b></i>")).trim(), "");
+    }
+
+    #[test]
     fn text_that_is_no_markup_stays_unchanged() {
         for text in [
             "nothing to see",
@@ -729,6 +813,7 @@ mod tests {
             "&",
             "<b",
             "an open <b> nobody closes",
+            "Ben closes the </div> element, and the <meta> element has no content.",
         ] {
             assert_eq!(plain_of(text), text);
         }
@@ -771,6 +856,11 @@ mod tests {
     fn escaped_pages_are_read_twice_and_links_keep_their_address() {
         assert_eq!(plain_of("&lt;p&gt;Ana &amp;amp; Bo&lt;/p&gt;"), "Ana & Bo");
         assert_eq!(plain_of("if a &lt; b"), "if a < b");
+        assert_eq!(
+            plain_of("Use &lt;b&gt; and &lt;/b&gt; for bold."),
+            "Use <b> and </b> for bold."
+        );
+        assert_eq!(plain_of("end of a part.</p>\n<p>Next</p>"), "end of a part.\n\nNext");
         assert_eq!(
             plain_of("<p>See <a href='https://x.example/?a=1&amp;b=2'>here</a>.</p><p>End</p>"),
             "See here.  \nhttps://x.example/?a=1&b=2\n\nEnd"
