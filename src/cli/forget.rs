@@ -371,9 +371,14 @@ fn wanted(
 /// The summarized items of a list on the bus `other`, by the name of its file.
 fn items_of_list(bus: &SummaryBus, name: &str) -> Result<BTreeSet<String>, Failure> {
     let mut items = BTreeSet::new();
-    let start = format!("other:{}#", name.strip_prefix("other:").unwrap_or(name));
+    let whole = format!("other:{}", name.strip_prefix("other:").unwrap_or(name));
+    // An item by its own name, and the items or messages that it stands for.
+    let is_meant = |id: &&str| {
+        let rest = id.strip_prefix(&whole);
+        rest.is_some_and(|rest| rest.starts_with('#') || rest.is_empty() && whole.contains('#'))
+    };
     let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
-        let ids = one.item.upstream_ids().filter(|id| id.starts_with(&start));
+        let ids = one.item.upstream_ids().filter(is_meant);
         items.extend(ids.map(str::to_owned));
         std::ops::ControlFlow::Continue(())
     });

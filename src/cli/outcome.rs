@@ -159,14 +159,14 @@ pub(super) fn name_earlier(context: &Context, ended: &Ended, naming: Naming) {
         made.iter().partition(|one| one.published.is_replaced());
     if naming == Naming::All && shown.len() <= EARLIER_NAMED {
         for Made { published: one } in shown {
-            context.ui.talk(ui::dim(&format!("as before: {}, {}", one.name(), one.id())));
+            context.ui.talk(ui::dim(&format!("as before: {}, {}", one.heading(), one.id())));
         }
     }
     for Made { published: one } in replaced.iter().take(EARLIER_NAMED) {
         let newer = one.replaced_by().map(|newer| format!(", {newer}")).unwrap_or_default();
         context.ui.talk(format!(
             "as before: {}, {}; `read` shows a newer one{newer}; `--again` asks anew",
-            one.name(),
+            one.heading(),
             one.id()
         ));
     }
@@ -202,7 +202,7 @@ pub(super) fn made_lines(prose: Prose, made: &[Made]) -> Vec<String> {
             lines.push(String::new());
         }
         let mark = private_mark(one.published.is_private());
-        lines.extend(prose.name(&one.published.name(), &mark));
+        lines.extend(prose.name(&one.published.heading(), &mark));
         lines.extend(first_lines(prose, one.published.short(), "  "));
     }
     if made.len() > SHOWN {

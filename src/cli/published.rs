@@ -28,6 +28,8 @@ use crate::contract::vocabulary::Stream;
 use crate::digest::project::ProjectRules;
 use crate::export::item::quote_of;
 use crate::facts::window::Window;
+use crate::markup::document::extension_of;
+use crate::markup::records::LIST_KINDS;
 use crate::synthesis::summary_items;
 
 /// Sources that an error lists when a word fits several.
@@ -148,6 +150,16 @@ impl Published {
         let title = || self.item.value["title"].as_str();
         let name = known.or_else(title).or_else(first).unwrap_or("-");
         plain_line(name)
+    }
+
+    /// The name as a heading: an item of a list has its own title beside the name of its file.
+    pub(super) fn heading(&self) -> String {
+        let (name, title) = (self.name(), self.title());
+        let is_list = LIST_KINDS.contains(&extension_of(&name).as_str());
+        let adds = !title.is_empty()
+            && !name.ends_with(&title)
+            && !self.item.upstream_ids().any(|id| id == title);
+        if is_list && adds { format!("{name}: {title}") } else { name }
     }
 
     pub(super) fn title(&self) -> String {
@@ -534,7 +546,7 @@ fn rank(word: &str, item: &Published) -> Option<u8> {
         before.into_iter().flatten().any(|before| before.ends_with('/'))
     };
     match () {
-        () if name == word || file == word => Some(2),
+        () if name == word || file == word || folded(&item.heading()) == word => Some(2),
         () if ends(&word) || ends(word.trim_start_matches("./")) => Some(3),
         () if word.len() >= 8 && item.id().starts_with(&word) => Some(ID_BEGINS),
         () if folded(&item.title()) == word => Some(5),

@@ -361,7 +361,7 @@ pub(super) fn summary_lines(
     evidence: bool,
 ) -> Vec<String> {
     let text = if long { one.long() } else { one.text() };
-    let mut lines = prose.name(&one.name(), "");
+    let mut lines = prose.name(&one.heading(), "");
     lines.extend(prose.lines(text, "  "));
     if evidence {
         lines.push(String::new());

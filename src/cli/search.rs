@@ -112,7 +112,7 @@ impl SearchArgs {
                     let mark = private_mark(one.is_private());
                     let mut day = format!("  {}{mark}", ui::dim(&one.day_shown(zone)));
                     day.extend(one.warnings().iter().map(|warning| ui::dim(&format!("  {warning}"))));
-                    let mut lines: Vec<String> = prose.name(&one.name(), &day).into_iter().collect();
+                    let mut lines: Vec<String> = prose.name(&one.heading(), &day).into_iter().collect();
                     lines.extend(prose.wrap(&marked(&sentence, &words), "  ", "  "));
                     ShownHit::Lines(lines)
                 }

@@ -26,7 +26,7 @@ impl SourceNames {
 
     /// The name of what a line of the queue asks about: the file, the subject, the title of the chat.
     pub(super) fn name(&self, line: &[u8]) -> Option<String> {
-        let request = Request::parse(line).ok()?;
+        let request = Request::parse_stored(line).ok()?;
         let Input::Ids { bus, ids } = request.input else { return None };
         // One of many is enough for a name, and costs less.
         let input = InputSpec::Ids { bus, ids: vec![ids.first()?.clone()] };

@@ -22,28 +22,22 @@ use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::TimePrecision;
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
-use crate::upstream::members::{self, named};
+use crate::markup::members::{self, name_of_person, named};
+use crate::markup::records::joined_pieces;
 use crate::upstream::moment::Moment;
 
 /// Members that hold the author of a message, from the fullest name to an id.
-const AUTHORS: [&str; 17] = [
-    "/user_profile/real_name",
-    "/user_profile/display_name",
-    "/user_profile/name",
-    "/author/nickname",
-    "/author/global_name",
-    "/author/name",
-    "/author",
-    "/from",
-    "/sender_name",
-    "/sender/name",
-    "/sender",
-    "/speaker",
-    "/username",
-    "/actor",
-    "/user",
-    "/from_id",
-    "/name",
+const AUTHORS: [&str; 10] = [
+    "user_profile",
+    "author",
+    "from",
+    "sender_name",
+    "sender",
+    "speaker",
+    "username",
+    "actor",
+    "user",
+    "from_id",
 ];
 /// Members that hold the role of who speaks.
 const ROLES: [&str; 2] = ["/role", "/author/role"];
@@ -111,16 +105,15 @@ pub(super) fn conversations(
     channel: &SlackChannel,
     zone: Tz,
 ) -> Vec<Result<Conversation, (u64, LeftOut)>> {
-    let (chats, around) = chats_of(value);
+    let Chats { chats, around, are_listed } = chats_of(value);
     let said = around.as_ref().and_then(said_by_record);
     let is_local_only = around.as_ref().is_some_and(says_local_only);
-    let count = chats.len();
     let mut known = HashMap::new();
     let mut found = Vec::new();
     for (chat, number) in chats.iter().zip(1..) {
         match conversation(chat, name, channel, zone) {
             Ok(mut one) => {
-                if count > 1 {
+                if are_listed {
                     set_apart(&mut one, chat, name, &mut known);
                 }
                 one.publish = together([one.publish, said]);
@@ -141,28 +134,39 @@ pub(super) fn is_conversation(record: &Value) -> bool {
 
 /// Whether a message says when and by whom it was sent, or its conversation says when.
 pub(super) fn is_timed(message: &Value, chat_time: bool) -> bool {
-    let has_voice =
-        ROLES.iter().chain(&AUTHORS).any(|place| message.pointer(place).and_then(scalar).is_some());
+    let has_role = ROLES.iter().any(|place| message.pointer(place).and_then(scalar).is_some());
+    let has_voice = has_role || author_of(message).is_some();
     let has_words = TEXTS.iter().any(|name| !message[*name].is_null());
     has_voice && has_words && (chat_time || moment_of(message, Tz::UTC).is_some())
 }
 
-/// The conversations in a value, and what stands beside their list and holds for each of them.
-fn chats_of(value: &Value) -> (Vec<Cow<'_, Value>>, Option<Map<String, Value>>) {
+/// The conversations in a value.
+#[derive(Default)]
+struct Chats<'v> {
+    chats: Vec<Cow<'v, Value>>,
+    /// What stands beside their list and holds for each of them.
+    around: Option<Map<String, Value>>,
+    /// Whether they stand in a list, which may grow: their ids do not depend on how many there are.
+    are_listed: bool,
+}
+
+fn chats_of(value: &Value) -> Chats<'_> {
     if let Some(records) = value.as_array().filter(|all| all.iter().any(is_conversation)) {
-        return (apart(records), None);
+        return Chats { chats: apart(records), around: None, are_listed: true };
     }
+    let whole = || Chats { chats: vec![Cow::Borrowed(value)], ..Chats::default() };
     if value["messages"].is_array() {
-        return (vec![Cow::Borrowed(value)], None);
+        return whole();
     }
     let mut lists = CHATS.iter().filter_map(|place| value.pointer(place)?.as_array());
     let listed = lists.find(|list| list.iter().any(|one| one["messages"].is_array()));
-    let Some(listed) = listed else { return (vec![Cow::Borrowed(value)], None) };
+    let Some(listed) = listed else { return whole() };
     let is_list = |name: &str| CHATS.iter().any(|place| place[1..].split('/').next() == Some(name));
     let members = value.as_object().into_iter().flatten();
     let beside = members.filter(|(name, _)| !is_list(name));
     let around = beside.map(|(name, one)| (name.clone(), one.clone())).collect();
-    (listed.iter().map(Cow::Borrowed).collect(), Some(around))
+    let chats = listed.iter().map(Cow::Borrowed).collect();
+    Chats { chats, around: Some(around), are_listed: true }
 }
 
 /// Records of which some are whole conversations. The others are messages: those of one conversation belong together.
@@ -239,15 +243,16 @@ fn conversation(
     for (message, time) in messages.iter().zip(times) {
         last = time.or(last);
         let text = words(message, &people);
+        let is_note = is_note(message);
         if text.is_empty() {
-            found.empty += 1;
+            // What the service says of itself says nothing of a person.
+            found.empty += u64::from(!is_note);
             continue;
         }
         let Some(Sent { at, precision, written }) = last else {
             return Err(LeftOut::Unread("no message has a time".to_owned()));
         };
         let author = author(message, &people);
-        let is_note = is_note(message);
         let given = id_of(message);
         let hash = || {
             let said = format!("{} {} {text}", at.0, author.as_deref().unwrap_or_default());
@@ -264,6 +269,7 @@ fn conversation(
             written,
             ..turn
         };
+        found.attached.extend(attached(message));
         found.turns.push(turn.marked_by(message));
     }
     // Some programs write the newest message first.
@@ -279,6 +285,15 @@ fn conversation(
     let found = found.marked_by(chat);
     let publish = together([found.publish, said]);
     Ok(Conversation { publish, ..found })
+}
+
+/// The names of the files that a message has attached.
+fn attached(message: &Value) -> impl Iterator<Item = String> {
+    const NAMES: [&str; 4] = ["name", "fileName", "file_name", "title"];
+    let lists = ["files", "attachments"].into_iter();
+    let files = lists.filter_map(|name| message[name].as_array()).flatten();
+    let named = files.filter_map(|file| NAMES.iter().find_map(|name| word(&file[*name])));
+    named.chain(word(&message["file_name"]))
 }
 
 /// The role of who speaks, where the message says one; a person otherwise.
@@ -315,8 +330,17 @@ fn scalar(value: &Value) -> Option<String> {
     word(value).or_else(|| value.as_i64().map(|number| number.to_string()))
 }
 
+/// Who wrote a message, as it says itself.
+fn author_of(message: &Value) -> Option<String> {
+    let mut names = AUTHORS.iter().chain(&["name"]);
+    names.find_map(|name| {
+        let said = &message[*name];
+        name_of_person(said).or_else(|| said.as_i64().map(|number| number.to_string()))
+    })
+}
+
 fn author(message: &Value, people: &BTreeMap<String, String>) -> Option<String> {
-    let named = AUTHORS.iter().find_map(|place| word(message.pointer(place)?))?;
+    let named = author_of(message)?;
     Some(people.get(&named).cloned().unwrap_or(named))
 }
 
@@ -361,12 +385,17 @@ fn moment_of(message: &Value, zone: Tz) -> Option<Sent> {
     exact.chain(usual).find_map(|value| {
         // The offset of a number is that of the home.
         let is_number = value.is_number() || is_of_slack(value);
-        let (precision, written) = match Moment::read(value, zone)? {
-            Moment::At(at) => (TimePrecision::Moment, Some(at).filter(|_| !is_number)),
-            Moment::Local(_) => (TimePrecision::Local, None),
-            Moment::Day(_) => (TimePrecision::Day, None),
+        let moment = Moment::read(value, zone)?;
+        let moment = message.as_object().map_or(moment, |members| moment.with_clock(members));
+        let (at, precision, written) = match moment {
+            Moment::At(at) => (time(value, zone)?, TimePrecision::Moment, Some(at)),
+            moment => {
+                let is_day = matches!(moment, Moment::Day(_));
+                let precision = if is_day { TimePrecision::Day } else { TimePrecision::Local };
+                (Timestamp(moment.event_millis(zone)), precision, None)
+            }
         };
-        Some(Sent { at: time(value, zone)?, precision, written })
+        Some(Sent { at, precision, written: written.filter(|_| !is_number) })
     })
 }
 
@@ -375,13 +404,7 @@ fn words(message: &Value, people: &BTreeMap<String, String>) -> String {
     let text = TEXTS.iter().map(|name| &message[*name]).find(|text| !text.is_null());
     let text = match text {
         Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(pieces)) => {
-            let piece = |piece: &Value| match piece {
-                Value::String(text) => Some(text.clone()),
-                piece => piece["text"].as_str().map(str::to_owned),
-            };
-            pieces.iter().filter_map(piece).collect()
-        }
+        Some(Value::Array(pieces)) => joined_pieces(pieces),
         Some(inner) => {
             text_within(inner).or_else(|| text_within(&inner["parts"])).unwrap_or_default()
         }
@@ -595,6 +618,39 @@ mod tests {
         let discord = json!({"guild": {}, "channel": {"id": "7", "name": "help"}, "messages": [
             {"id": "1", "timestamp": "2026-03-05T10:00:00+00:00", "content": "Hi", "author": {"name": "ana"}}]});
         assert_eq!(shown(&discord), ["2026-03-05T10:00 ana: Hi"]);
+    }
+
+    #[test]
+    fn a_list_that_grows_keeps_the_ids_of_its_conversations() {
+        let chat = |text: &str| json!({"messages": [{"author": "Ana", "ts": "2026-03-05T10:00:00Z", "text": text}]});
+        let (roof, pump) = (chat("The roof leaks."), chat("The pump is old."));
+        let ids = |value: &Value| -> Vec<String> {
+            let found = conversations(value, "a.json", &SlackChannel::default(), chrono_tz::UTC);
+            found.into_iter().map(|one| one.id).collect()
+        };
+        for (one, two) in [
+            (json!([roof]), json!([roof, pump])),
+            (json!({"chats": {"list": [roof]}}), json!({"chats": {"list": [roof, pump]}})),
+        ] {
+            assert_eq!(ids(&one)[0], ids(&two)[0]);
+            assert_ne!(ids(&two)[0], ids(&two)[1]);
+        }
+    }
+
+    #[test]
+    fn notes_of_the_service_are_no_messages_without_words_and_files_are_named() {
+        let telegram = json!({"name": "Flat", "id": 1, "messages": [
+            {"id": 1, "type": "service", "date_unixtime": "1772704800", "actor": "Ana", "text": ""},
+            {"id": 2, "type": "message", "date_unixtime": "1772704860", "from": {"name": "Ana"}, "text": "See",
+             "files": [{"name": "plan.pdf"}]},
+            {"id": 3, "type": "message", "date": "2026-03-05", "time": "10:30", "from": "Bo", "photo": "p", "text": ""},
+            {"id": 4, "type": "message", "date": "2026-03-05", "time": "10:30", "from": "Bo", "text": "So"}]});
+        let found = conversations(&telegram, "a.json", &SlackChannel::default(), chrono_tz::UTC);
+        assert_eq!(
+            (found[0].empty, found[0].attached.as_slice()),
+            (1, &["plan.pdf".to_owned()][..])
+        );
+        assert_eq!(shown(&telegram), ["2026-03-05T10:01 Ana: See", "2026-03-05T10:30 Bo: So"]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub(crate) struct Conversation {
     pub turns: Vec<Turn>,
     /// Messages of people without words, such as pictures. Those of programs mean nothing.
     pub empty: u64,
+    /// The names of files that messages with words have attached, and whose words are not in the export.
+    pub attached: Vec<String>,
     /// How dates that allow two readings were read.
     pub dates_read: Option<&'static str>,
     /// The same messages on the days that an earlier import may have given them.
@@ -185,6 +187,8 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
         let turn = Turn::new(id, role, at, text, standing);
+        let files = message["metadata"]["attachments"].as_array().into_iter().flatten();
+        found.attached.extend(files.filter_map(|file| word(&file["name"])));
         found.turns.push(turn.marked_by(message));
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
@@ -317,6 +321,10 @@ fn claude(value: &Value) -> Result<Conversation, String> {
         };
         let (id, role) = (message_id, role.to_owned());
         let turn = Turn::new(id, role, at, text, standing);
+        let files = ["attachments", "files"].into_iter();
+        let files = files.filter_map(|name| message[name].as_array()).flatten();
+        let unread = files.filter(|file| word(&file["extracted_content"]).is_none());
+        found.attached.extend(unread.filter_map(|file| word(&file["file_name"])));
         found.turns.push(turn.marked_by(message));
     }
     Ok(found)

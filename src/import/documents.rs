@@ -23,6 +23,7 @@ use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
 use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
+use crate::markup::members::{AUTHORS, folded};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -30,12 +31,8 @@ use crate::upstream::dated;
 const CHUNK_BYTES: usize = 4000;
 /// Longest member of a document that its chunks carry, as JSON.
 const MEMBER_BYTES_MAX: usize = 500;
-/// Members that say whose a text is, for whom, and where it belongs; in lower case, without `-` and `_`.
-const CONTEXT: [&str; 18] = [
-    "author",
-    "authors",
-    "from",
-    "sender",
+/// Folded members that say for whom a text is, and where it belongs, beside those that say whose it is.
+const CONTEXT: [&str; 14] = [
     "to",
     "cc",
     "subject",
@@ -271,8 +268,8 @@ fn add_chunks(
 }
 
 fn is_context(name: &str) -> bool {
-    let kept = name.chars().filter(|c| !matches!(c, '_' | '-'));
-    CONTEXT.contains(&kept.flat_map(char::to_lowercase).collect::<String>().as_str())
+    let name = folded(name);
+    CONTEXT.contains(&name.as_str()) || AUTHORS.contains(&name.as_str())
 }
 
 fn provenance(of: &Described<'_>, kind: &str) -> Value {

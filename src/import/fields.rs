@@ -5,7 +5,7 @@ use std::path::Path;
 
 use chrono::NaiveDateTime;
 use chrono_tz::Tz;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::partition::SAME_ID_AS_LINE;
 use super::stream::{FEED_AUTHORS, FEED_TITLE, each_record};
@@ -18,6 +18,7 @@ use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, lo
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
+use crate::markup::members::{name_of_person, named};
 use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
 use crate::upstream::index::IdKey;
@@ -208,6 +209,7 @@ fn event(
     zone: Tz,
 ) -> Result<(Timestamp, NewRecord), LeftOut> {
     let written = written_time(mapping.time.iter().filter_map(|path| at_path(record, path)), zone);
+    let written = written.map(|written| with_clock(written, record));
     let at = written.as_ref().and_then(|written| time(written, zone));
     let role = word(record, &mapping.role);
     let conversation = word(record, &mapping.conversation);
@@ -356,8 +358,8 @@ fn rest_of(mapping: &Mapping, record: &Value) -> Option<String> {
 
 /// The members of an event, each with the names that records give it.
 const KEPT: [(&str, &[&str]); 12] = [
-    ("author", &["author", "authors", "creator", "by"]),
-    ("from", &["from", "sender"]),
+    ("author", &["author", "authors", "creator", "by", "byline", "speaker", "user_profile"]),
+    ("from", &["from", "sender_name", "sender", "username", "user"]),
     ("to", &["to"]),
     ("cc", &["cc"]),
     ("url", &["url", "link", "external_url"]),
@@ -376,11 +378,19 @@ fn kept(record: &Value) -> impl Iterator<Item = (&'static str, Value)> {
         let found = names.iter().find_map(|name| record.get(name).filter(|one| !one.is_null()))?;
         let found = match found {
             Value::Array(all) if key == "author" => together(all)?,
+            // Of a person whose record has no address, the name is all that a flow needs.
+            Value::Object(person) if matches!(key, "author" | "from") && !has_address(person) => {
+                name_of_person(found)?.into()
+            }
             one => one.clone(),
         };
         // A number is a time that `timestamp_ms` has already.
         (key != "timestamp" || found.is_string()).then_some((key, found))
     })
+}
+
+fn has_address(person: &Map<String, Value>) -> bool {
+    named(person, &["address", "email", "mail"]).next().is_some()
 }
 
 fn kind(mapping: &Mapping, role: Option<&str>) -> (String, String) {
@@ -467,6 +477,18 @@ pub(super) fn note_local(event: &mut Value, local: NaiveDateTime) {
     let (name, word) = TimePrecision::LOCAL;
     event["timestamp"] = local_text(local).into();
     event[name] = word.into();
+}
+
+/// A day with the clock time that stands apart from it.
+fn with_clock(written: Value, record: &Value) -> Value {
+    let moment = Moment::read(&written, chrono_tz::UTC).filter(|_| !written.is_number());
+    match (moment, record.as_object()) {
+        (Some(day @ Moment::Day(_)), Some(members)) => match day.with_clock(members) {
+            Moment::Local(local) => local_text(local).into(),
+            _ => written,
+        },
+        _ => written,
+    }
 }
 
 /// The first value that names a time, or a day in words: `February 11, 2026`.

@@ -104,13 +104,25 @@ impl<'a> Intake<'a> {
         }
     }
 
-    /// Takes one file; what cannot be read is in the report.
+    /// Takes one file; what cannot be read is in the report, and so is a file that cannot be opened.
     pub(crate) fn take(
         &mut self,
         file: &NamedFile,
         report: &mut Report,
     ) -> Result<(), ImportError> {
         report.files += 1;
+        match self.take_file(file, report) {
+            Err(ImportError::Disk { operation, path, source })
+                if path == file.path.display().to_string() =>
+            {
+                report.reject(&file.name, 1, format!("cannot {operation} it: {source}"));
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    fn take_file(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let all = self.target.disk;
         let in_place = InPlace(all);
         let disk = file.disk(all, &in_place);
@@ -159,9 +171,8 @@ impl<'a> Intake<'a> {
                 let bytes = disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
                 let found = talks::exported(disk, file, &bytes, self.target.clock());
-                let silent =
-                    LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
-                silent.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
+                let beside = talks::beside(&found);
+                beside.for_each(|why| report.leave_out(&file.name, 1, why));
                 match found {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
@@ -507,8 +518,10 @@ impl<'a> Intake<'a> {
         let all = self.target.disk;
         let in_place = InPlace(all);
         let disk = file.disk(all, &in_place);
+        let mut attached = Vec::new();
         each_record(disk, &file.path, &mut |number, record| match record
             .and_then(|record| chats::conversation(&record))
+            .inspect(|one| attached.extend(one.attached.iter().cloned()))
         {
             Ok(one) if one.turns.iter().all(|turn| turn.standing != Standing::Shown) => {
                 report.found_empty(&file.name, number);
@@ -520,7 +533,10 @@ impl<'a> Intake<'a> {
                 report.reject(&file.name, number, why);
                 Ok(())
             }
-        })
+        })?;
+        let unread = LeftOut::not_in_export(&attached);
+        unread.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
+        Ok(())
     }
 
     fn conversation(
@@ -780,6 +796,30 @@ mod tests {
     use crate::import::{TakenBack, find_taken_back, take_back};
     use crate::os::real::HostDisk;
     use crate::upstream::Family;
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_named_and_the_others_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("buses");
+        let disk: &dyn Disk = &HostDisk;
+        let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
+        let mut intake = Intake::new(target, Settings::default());
+        let mut report = Report::default();
+        let roof = dir.path().join("roof.txt");
+        disk.replace(&roof, b"The roof leaks.", 0o640).unwrap();
+        let kinds = [FileKind::Text, FileKind::Mail, FileKind::ChatJson, FileKind::Claude];
+        for kind in kinds {
+            let path = dir.path().join("gone");
+            let file = NamedFile { path, in_folder: None, name: "gone".to_owned(), kind };
+            intake.take(&file, &mut report).unwrap();
+        }
+        let name = "roof.txt".to_owned();
+        let file = NamedFile { path: roof, in_folder: None, name, kind: FileKind::Text };
+        intake.take(&file, &mut report).unwrap();
+        let named: Vec<&str> = report.rejected.iter().map(|one| one.file.as_str()).collect();
+        assert_eq!((named, report.faults), (vec!["gone"; 3], 4));
+        assert_eq!(intake.finish(&mut report).unwrap().len(), 1);
+    }
 
     /// A session that names a text that is gone cannot be read, and its request never ends.
     #[test]

@@ -7,12 +7,12 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::archive::Archive;
 use super::data_words::{json_has_words, table_has_words};
 use super::{chat_json, chat_text};
-use crate::markup::{prefix, subtitles};
+use crate::markup::{prefix, roff, subtitles};
 use crate::model::builtin::extract::written::announces_event;
 use crate::upstream::moment::Moment;
 
@@ -32,6 +32,8 @@ pub(crate) enum FileKind {
     Text,
     Markdown,
     Org,
+    /// A manual page.
+    Roff,
     Html,
     Latex,
     Csv,
@@ -71,6 +73,7 @@ impl FileKind {
             FileKind::Text => "text",
             FileKind::Markdown => "markdown",
             FileKind::Org => "org",
+            FileKind::Roff => "manual page",
             FileKind::Html => "html",
             FileKind::Latex => "latex",
             FileKind::Csv => "csv",
@@ -318,12 +321,13 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
     }
 }
 
-/// A calendar, contacts or subtitles: by their first lines.
+/// A calendar, contacts, a manual page or subtitles: by their first lines.
 fn of_entries(start: &str) -> Option<FileKind> {
     let first = start.lines().next().unwrap_or_default().trim_end().to_ascii_uppercase();
     match first.strip_prefix("BEGIN:") {
         Some("VCALENDAR" | "VEVENT" | "VTODO" | "VJOURNAL") => Some(FileKind::Calendar),
         Some("VCARD") => Some(FileKind::Contacts),
+        _ if roff::is_page(start) => Some(FileKind::Roff),
         _ => subtitles::is_subtitles(start).then_some(FileKind::Subtitles),
     }
 }
@@ -405,7 +409,7 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     if holds_timed_messages(start) {
         return Some(FileKind::ChatJson);
     }
-    if turns && timed {
+    if turns && timed && lists_of_messages(start).next().is_none() {
         return Some(FileKind::ChatLines);
     }
     if turns && has_speaker(start) {
@@ -419,24 +423,42 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     Some(FileKind::Json)
 }
 
+/// What follows the brackets that begin lists of messages.
+fn lists_of_messages(start: &str) -> impl Iterator<Item = &str> {
+    let key = "\"messages\"";
+    start.match_indices(key).take(LISTS_READ).filter_map(move |(at, _)| {
+        let list = start[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
+        list.strip_prefix('[')
+    })
+}
+
+/// The members of the first record of a text that may be cut off, as far as they are whole.
+fn first_record(start: &str) -> Map<String, Value> {
+    let mut members = Map::new();
+    let list = start.strip_prefix('[').unwrap_or(start).trim_start();
+    let Some(mut rest) = list.strip_prefix('{') else { return members };
+    loop {
+        let mut names = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+        let Some(Ok(name)) = names.next() else { return members };
+        let Some(behind) = rest[names.byte_offset()..].trim_start().strip_prefix(':') else {
+            return members;
+        };
+        let mut values = serde_json::Deserializer::from_str(behind).into_iter::<Value>();
+        let Some(Ok(value)) = values.next() else { return members };
+        members.insert(name, value);
+        let Some(behind) = behind[values.byte_offset()..].trim_start().strip_prefix(',') else {
+            return members;
+        };
+        rest = behind;
+    }
+}
+
 /// Whether a record has a list of messages with authors or roles and with times. The first lists and the first messages
 /// of each are looked at.
 fn holds_timed_messages(start: &str) -> bool {
-    let key = "\"messages\"";
-    let lists = start.match_indices(key).take(LISTS_READ).filter_map(|(at, _)| {
-        let list = start[at + key.len()..].trim_start().strip_prefix(':')?.trim_start();
-        list.strip_prefix('[')
-    });
     // The time of a conversation stands beside its list, and is that of its messages.
-    let record = serde_json::Deserializer::from_str(start).into_iter::<Value>().next();
-    let has_time = |record: &Value| {
-        record.as_object().is_some_and(|record| Moment::of(record, chrono_tz::UTC).is_some())
-    };
-    let is_dated = record.and_then(Result::ok).is_some_and(|record| match record {
-        Value::Array(all) => all.first().is_some_and(has_time),
-        record => has_time(&record),
-    });
-    lists.into_iter().any(|mut rest| {
+    let is_dated = Moment::of(&first_record(start), chrono_tz::UTC).is_some();
+    lists_of_messages(start).any(|mut rest| {
         (0..MESSAGES_READ).any(|_| {
             let mut messages = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             let Some(Ok(message)) = messages.next() else { return false };
@@ -555,6 +577,7 @@ mod tests {
             ("a.txt", "BEGIN:VCALENDAR\nBEGIN:VEVENT\n", FileKind::Calendar),
             ("a.md", "BEGIN:VCARD\nFN:Ana\n", FileKind::Contacts),
             ("a", "1\n00:00:01,000 --> 00:00:04,000\nHello.\n", FileKind::Subtitles),
+            ("roof.1", ".\\\" It\n.TH ROOF 1\n.SH NAME\nroof\n", FileKind::Roff),
             (
                 "t.jsonl",
                 "{\"role\":\"user\",\"content\":\"x\",\"timestamp_ms\":1}",
@@ -565,6 +588,27 @@ mod tests {
         ];
         for (name, content, expected) in cases {
             assert_eq!(kind(name, content), Ok(expected), "{name} {content}");
+        }
+    }
+
+    #[test]
+    fn one_conversation_is_an_export_however_long_it_is() {
+        let turn = "{\"role\": \"user\", \"content\": \"The roof leaks, and the pump is broken.\"}";
+        let messages = format!("[{}]", vec![turn; 2_000].join(", "));
+        for (start, end) in [
+            ("{\"title\": \"Roof\", \"created_at\": \"2026-03-05T10:00:00Z\", \"messages\": ", "}"),
+            (
+                "[{\"title\": \"Roof\", \"created_at\": \"2026-03-05T10:00:00Z\", \"messages\": ",
+                "}]",
+            ),
+            ("{\"title\": \"Roof\", \"messages\": ", ", \"created_at\": \"2026-03-05T10:00:00Z\"}"),
+            ("{\"conversations\": [{\"created_at\": \"2026-03-05\", \"messages\": ", "}]}"),
+        ] {
+            let content = format!("{start}{messages}{end}");
+            let mut whole = || Ok(content.as_bytes().to_vec());
+            let head = &content.as_bytes()[..HEAD_BYTES];
+            let found = FileKind::of(Path::new("c.json"), head, &mut whole).unwrap();
+            assert_eq!(found, Ok(FileKind::ChatJson), "{start}");
         }
     }
 

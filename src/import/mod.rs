@@ -136,6 +136,20 @@ impl LeftOut {
         Some(LeftOut::Attachment(format!("{messages} without words, such as pictures")))
     }
 
+    /// What is said of the files that messages have attached, and that an export does not hold.
+    fn not_in_export(files: &[String]) -> Option<LeftOut> {
+        const NAMED: usize = 5;
+        let named = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = match files.len() {
+            0 => return None,
+            count if count > NAMED => format!(" and {} more", count - NAMED),
+            _ => String::new(),
+        };
+        Some(LeftOut::Attachment(format!(
+            "{named}{more} (attached to messages, and not in the export)"
+        )))
+    }
+
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self, LeftOut::Unread(_) | LeftOut::Undated(_))
     }

@@ -23,6 +23,7 @@ use crate::contract::publish::said;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Day;
 use crate::contract::versions::file_of_item;
+use crate::markup::members::{AUTHORS, name_of_person, named};
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -726,6 +727,13 @@ pub(crate) struct TakenBack {
     pub before: Option<Day>,
     /// Documents and events of which one version names an author, by file and own id: all versions go.
     pub versions: BTreeSet<(String, String)>,
+    /// Files that hold texts of these authors and of others, such as the rows of a table: no text of others goes.
+    pub shared: BTreeSet<String>,
+}
+
+/// The file of a chunk, whichever part of it its document is.
+fn file_of_chunk(record: &Value) -> Option<&str> {
+    record["provenance"]["source_uri"].as_str().map(file_of_item)
 }
 
 /// What all versions of a record have in common: its file, and its id there. A chunk has no id of its own, so
@@ -782,19 +790,51 @@ impl TakenBack {
             return false;
         }
         [record, &record["metadata"], &record["meta"]].into_iter().any(|of| {
-            let said = ["author", "authors", "from", "sender"].map(|name| &of[name]);
-            said.into_iter().any(|said| self.names_author(said))
+            let members = of.as_object();
+            members.is_some_and(|of| named(of, AUTHORS).any(|said| self.names_author(said)))
         })
+    }
+
+    /// Whether a record is one of several texts of a file that others wrote too.
+    fn is_shared(&self, record: &Value) -> bool {
+        file_of_chunk(record).is_some_and(|file| self.shared.contains(file))
+    }
+
+    /// Finds the files that these authors share with others: one of their documents has parts of both.
+    fn find_shared(&mut self, target: Target<'_>) -> Result<(), ImportError> {
+        if self.authors.is_empty() {
+            return Ok(());
+        }
+        let mut documents: BTreeMap<String, (bool, bool)> = BTreeMap::new();
+        let mut shared = BTreeSet::new();
+        for partition in partitions(target, Family::Chunks)? {
+            each_record(target, Family::Chunks, &partition, false, &mut |_, record| {
+                let Some(document) = record["document_id"].as_str() else { return };
+                let (own, others) = documents.entry(document.to_owned()).or_default();
+                let by_author = self.is_by_author(record);
+                (*own, *others) = (*own || by_author, *others || !by_author);
+                if *own && *others {
+                    shared.extend(file_of_chunk(record).map(str::to_owned));
+                }
+            })?;
+        }
+        self.shared = shared;
+        Ok(())
     }
 
     fn names_author(&self, said: &Value) -> bool {
         match said {
             Value::String(word) => self.is_author(word),
             Value::Array(all) => all.iter().any(|one| self.names_author(one)),
-            Value::Object(of) => ["name", "address", "email"]
-                .into_iter()
-                .filter_map(|name| of.get(name))
-                .any(|one| self.names_author(one)),
+            Value::Object(of) => {
+                let addresses =
+                    ["address", "email", "mail"].into_iter().filter_map(|name| of.get(name));
+                let name = name_of_person(said);
+                addresses
+                    .filter_map(Value::as_str)
+                    .chain(name.as_deref())
+                    .any(|one| self.is_author(one))
+            }
             _ => false,
         }
     }
@@ -839,6 +879,7 @@ pub(crate) fn find_taken_back(
     target: Target<'_>,
     back: &mut TakenBack,
 ) -> Result<u64, ImportError> {
+    back.find_shared(target)?;
     // An event breaks its session, and a session brings its events; so this ends when nothing is added.
     loop {
         let size = |back: &TakenBack| back.ids.len() + back.broken.len() + back.versions.len();
@@ -852,8 +893,12 @@ pub(crate) fn find_taken_back(
                     let own = own.into_iter().filter_map(|name| record[name].as_str());
                     if back.means(family, &partition, record) {
                         found += 1;
-                        back.ids.extend(own.chain(events).map(str::to_owned));
-                        if back.is_by_author(record) {
+                        let by_author = back.is_by_author(record);
+                        // Of a row of a table only the row goes. Its document loses its summary by that.
+                        let count =
+                            if by_author && back.is_shared(record) { 1 } else { usize::MAX };
+                        back.ids.extend(own.take(count).chain(events).map(str::to_owned));
+                        if by_author && !back.is_shared(record) {
                             back.versions.extend(version_key(family, record));
                         }
                     } else if events.iter().any(|id| back.ids.contains(*id)) {
@@ -1510,6 +1555,38 @@ mod tests {
         let data = disk.read(&root.join("eventbus/daily/2026-03-01.jsonl")).unwrap();
         let lines = data.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
         lines.count()
+    }
+
+    #[test]
+    fn of_a_table_only_the_rows_of_an_author_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn crate::os::Disk = &crate::os::real::HostDisk;
+        let target = Target { disk, root: dir.path(), zone: chrono_tz::UTC, now: Timestamp(0) };
+        let chunk = |id: &str, document: &str, file: &str, author: &str| {
+            let value = json!({"chunk_id": id, "document_id": document, "text": id,
+                "metadata": {"author": author}, "provenance": {"source_uri": file}});
+            NewRecord { order: 0, id: id.to_owned(), value }
+        };
+        let mut chunks = Appender::chunks(target);
+        let records = vec![
+            chunk("c1", "d1", "a.csv#2026-03-10", "Ana"),
+            chunk("c2", "d1", "a.csv#2026-03-10", "Ben"),
+            chunk("c3", "d2", "a.csv#2026-03-11", "Ana"),
+            chunk("c4", "d3", "note.md", "Ana"),
+            chunk("c5", "d4", "note.md", ""),
+        ];
+        let mut report = Report::default();
+        chunks.take("p", records, &mut report).unwrap();
+        chunks.finish(&mut report).unwrap();
+        let authors = BTreeSet::from(["ana".to_owned()]);
+        let mut back = TakenBack { authors, ..TakenBack::default() };
+        assert_eq!(find_taken_back(target, &mut back).unwrap(), 4);
+        let ids: Vec<&str> = back.ids.iter().map(String::as_str).collect();
+        assert_eq!(
+            ids,
+            ["c1", "c3", "c4", "c5", "d3", "d4"],
+            "all versions of a text go, and no row of another"
+        );
     }
 
     #[test]

@@ -12,12 +12,12 @@ use super::said::{beside_list, records, sentence};
 use super::{LeftOut, decode, extract, head, office, pdf_marks, turns};
 use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
-use crate::contract::source::RECORD_ID;
+use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
+use crate::markup::members::{TIMES, TITLES, named};
 use crate::markup::records::{List, Record, json_record, value_of};
-use crate::markup::{cards, markdown, org, subtitles};
+use crate::markup::{cards, markdown, org, roff, subtitles};
 use crate::upstream::context::tags_of;
-use crate::upstream::members::{TIMES, TITLES, named};
 use crate::upstream::moment::Moment;
 use crate::upstream::source::RESOLVE_IDS_MAX;
 
@@ -155,6 +155,22 @@ pub(crate) fn holds_projects(bytes: &[u8]) -> bool {
     first.is_some_and(|first| project(&first.members).is_some())
 }
 
+/// The projects of an export of Claude that tell a model how to answer, which is no part of what they hold.
+fn prompt_templates(bytes: &[u8]) -> Option<LeftOut> {
+    memchr::memmem::find(bytes, b"\"prompt_template\"")?;
+    let text = decode::text(bytes)?;
+    let list = List::of("json", &text).ok()??;
+    let names = list.slots.iter().filter_map(|slot| {
+        let members = list.record(&text, slot).members;
+        let word = |name: &str| members.get(name)?.as_str().map(str::trim).map(str::to_owned);
+        word("prompt_template").filter(|said| !said.is_empty())?;
+        project(&members).and_then(|_| word("name"))
+    });
+    let names = names.collect::<Vec<String>>().join(", ");
+    let told = format!("instructions to the model of {names} (they are no part of a project)");
+    (!names.is_empty()).then(|| LeftOut::Attachment(told))
+}
+
 /// A project of an export of Claude: what it is about, and each of its documents.
 fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
     let word = |members: &Map<String, Value>, name: &str| {
@@ -210,6 +226,10 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     let title = named(&members, TITLES).find_map(word);
     let date = named(&members, TIMES).find_map(|value| match Moment::read(value, chrono_tz::UTC) {
         Some(Moment::At(at)) if value.is_number() => Some(at.to_rfc3339()),
+        Some(day @ Moment::Day(_)) => match day.with_clock(&members) {
+            Moment::Local(at) => Some(local_text(at)),
+            _ => word(value),
+        },
         _ => word(value),
     });
     let labels = tags_of(&members);
@@ -291,6 +311,9 @@ pub(crate) fn document(
 
 /// What a file says beside the text that is summarized, and that a person may miss.
 pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
+    if kind == FileKind::Json {
+        return prompt_templates(bytes);
+    }
     if !matches!(kind, FileKind::Markdown | FileKind::Text | FileKind::Latex) {
         return None;
     }
@@ -325,6 +348,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     match kind {
         FileKind::Markdown => read_as("x.md"),
         FileKind::Org => Ok(document::with_marks(org::document(&text), &text)),
+        FileKind::Roff => Ok(roff::document(&text)),
         FileKind::Calendar => Ok(cards::document("ics", &text)),
         FileKind::Contacts => Ok(cards::document("vcf", &text)),
         FileKind::Subtitles => Ok(subtitles::document(&text)),

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::chats::Conversation;
 use super::collect::NamedFile;
-use super::kind::FileKind;
+use super::kind::{FileKind, extension};
 use super::slack::SlackChannel;
 use super::{Clock, LeftOut, chat_json, chat_text, decode};
 use crate::contract::json::exact;
@@ -22,7 +22,11 @@ pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: C
             chat_text::conversation(&text, &file.name, clock).into_iter().map(Ok).collect()
         }
         _ => {
-            let (value, mut damaged) = value_of(&text);
+            let (mut value, mut damaged) = value_of(&text);
+            // A line alone is a list too, which may grow.
+            if value.is_object() && matches!(extension(&file.path).as_str(), "jsonl" | "ndjson") {
+                value = Value::Array(vec![value]);
+            }
             // Other programs write an object with the messages in it.
             let channel = match value.is_array() {
                 true => SlackChannel::around(disk, &file.path),
@@ -36,6 +40,14 @@ pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: C
     let is_text = found.iter().all(Result::is_err)
         && found.iter().any(|one| matches!(one, Err((_, LeftOut::Unread(_)))));
     if is_text { Vec::new() } else { found }
+}
+
+/// What the messages of a file hold beside their words: nothing but pictures, and files that are not in the export.
+pub(super) fn beside(found: &[Talk]) -> impl Iterator<Item = LeftOut> + use<> {
+    let read = || found.iter().flatten();
+    let attached: Vec<String> = read().flat_map(|one| one.attached.iter().cloned()).collect();
+    let silent = LeftOut::without_words(read().map(|one| one.empty).sum());
+    silent.into_iter().chain(LeftOut::not_in_export(&attached))
 }
 
 /// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.

@@ -12,11 +12,23 @@ use super::said::beside_list;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::markup::document::Document;
+use crate::markup::members::name_of_person;
+use crate::markup::records::joined_pieces;
 
 /// Members that hold the role of a message.
 const ROLES: [&str; 3] = ["role", "from", "speaker"];
 /// Members that hold the name of its author.
-const NAMES: [&str; 5] = ["name", "author", "sender", "speaker", "from"];
+const NAMES: [&str; 9] = [
+    "name",
+    "author",
+    "sender_name",
+    "sender",
+    "speaker",
+    "from",
+    "user_profile",
+    "username",
+    "user",
+];
 /// Members that hold its words.
 const TEXTS: [&str; 4] = ["content", "text", "value", "message"];
 /// Members that hold its messages.
@@ -54,13 +66,18 @@ fn word(message: &Map<String, Value>, names: &[&str]) -> Option<String> {
     found.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
+/// The name of who says a message.
+fn name(message: &Map<String, Value>) -> Option<String> {
+    NAMES.iter().find_map(|name| name_of_person(message.get(*name)?))
+}
+
 fn turn(message: &Map<String, Value>) -> Option<Turn> {
     turn_of(message, Voice::of(&word(message, &ROLES)?)?)
 }
 
 /// A message of a list: one whose author is named needs no role.
 fn listed(message: &Map<String, Value>) -> Option<Turn> {
-    let named = || word(message, &NAMES).map(|_| Voice::Said("user"));
+    let named = || name(message).map(|_| Voice::Said("user"));
     turn(message).or_else(|| turn_of(message, named()?))
 }
 
@@ -68,14 +85,11 @@ fn turn_of(message: &Map<String, Value>, voice: Voice) -> Option<Turn> {
     let text = TEXTS.iter().find_map(|name| message.get(*name))?;
     let text = match text {
         Value::String(text) => text.trim().to_owned(),
-        Value::Array(pieces) => {
-            let piece = |piece: &Value| piece["text"].as_str().map(str::to_owned);
-            pieces.iter().filter_map(piece).collect::<Vec<_>>().join("\n")
-        }
+        Value::Array(pieces) => joined_pieces(pieces),
         Value::Null => String::new(),
         _ => return None,
     };
-    Some(Turn { voice, name: word(message, &NAMES), text })
+    Some(Turn { voice, name: name(message), text })
 }
 
 /// The messages of a record that is a whole conversation.

@@ -142,7 +142,8 @@ pub(crate) fn each_unit(
                     Ok((_, record)) => held.push(record),
                     // A draft has no date; alone in its file it still is a mail with words.
                     Err(LeftOut::Unread(_)) if !many => {
-                        take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
+                        let bytes = disk.read(path).map_err(disk_error("read", path))?;
+                        take(document(readers, file, &bytes, zone).map_err(LeftOut::Unread));
                     }
                     Err(LeftOut::Unread(why)) => {
                         take(Err(LeftOut::Unread(format!("message {number}: {why}"))));
@@ -154,22 +155,27 @@ pub(crate) fn each_unit(
             of_mail(file, many, held, zone).into_iter().for_each(|unit| take(Ok(unit)));
             Ok(())
         }
-        FileKind::ChatGpt | FileKind::Claude => each_record(disk, path, &mut |number, record| {
-            let read = record.and_then(|record| chats::conversation(&record));
-            match read.map(|one| of_conversation(file, one, zone)) {
-                Ok(Some(unit)) => take(Ok(unit)),
-                Ok(None) => take(Err(LeftOut::EmptyConversation)),
-                Err(why) => take(Err(LeftOut::Unread(format!("conversation {number}: {why}")))),
-            }
+        FileKind::ChatGpt | FileKind::Claude => {
+            let mut attached = Vec::new();
+            each_record(disk, path, &mut |number, record| {
+                let read = record.and_then(|record| chats::conversation(&record));
+                let read = read.inspect(|one| attached.extend(one.attached.iter().cloned()));
+                match read.map(|one| of_conversation(file, one, zone)) {
+                    Ok(Some(unit)) => take(Ok(unit)),
+                    Ok(None) => take(Err(LeftOut::EmptyConversation)),
+                    Err(why) => take(Err(LeftOut::Unread(format!("conversation {number}: {why}")))),
+                }
+                Ok(())
+            })?;
+            LeftOut::not_in_export(&attached).into_iter().for_each(|why| take(Err(why)));
             Ok(())
-        }),
+        }
         FileKind::ChatText | FileKind::ChatJson => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
             let found = talks::exported(disk, file, &bytes, clock);
-            let silent = LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
-            silent.into_iter().for_each(|why| take(Err(why)));
+            talks::beside(&found).for_each(|why| take(Err(why)));
             if found.is_empty() {
-                take(document(disk, readers, file, zone).map_err(LeftOut::Unread));
+                take(document(readers, file, &bytes, zone).map_err(LeftOut::Unread));
             }
             for one in found {
                 match one {
@@ -245,15 +251,15 @@ pub(crate) fn each_unit(
             Ok(())
         }
         _ => {
-            let found = list(disk, file, zone).and_then(|found| match found {
-                found if found.is_empty() => Ok(vec![document(disk, readers, file, zone)?]),
+            let bytes = disk.read(path).map_err(disk_error("read", path))?;
+            let found = list(file, &bytes, zone).and_then(|found| match found {
+                found if found.is_empty() => Ok(vec![document(readers, file, &bytes, zone)?]),
                 found => Ok(found),
             });
             match found {
                 Ok(units) => units.into_iter().for_each(|unit| take(Ok(unit))),
                 Err(why) => take(Err(LeftOut::Unread(why))),
             }
-            let bytes = disk.read(path).map_err(disk_error("read", path))?;
             read::beside_text(file.kind, &bytes).into_iter().for_each(|why| take(Err(why)));
             Ok(())
         }
@@ -262,12 +268,11 @@ pub(crate) fn each_unit(
 
 /// A list: each of its items is a source of its own, and each project of a list of them a unit. Nothing where the file
 /// is no list of items with words.
-fn list(disk: &dyn Disk, file: &NamedFile, zone: Tz) -> Result<Vec<Unit>, String> {
+fn list(file: &NamedFile, bytes: &[u8], zone: Tz) -> Result<Vec<Unit>, String> {
     if !matches!(file.kind, FileKind::Csv | FileKind::Json | FileKind::ChatJson) {
         return Ok(Vec::new());
     }
-    let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
-    let items = read::guarded(|| read::items(file.kind, &file.path, &bytes))?;
+    let items = read::guarded(|| read::items(file.kind, &file.path, bytes))?;
     let Some(mut items) = items.filter(|items| !items.is_empty()) else { return Ok(Vec::new()) };
     dated::set_heads(&mut items, &file.name);
     let mut projects: BTreeMap<Option<String>, Vec<Document>> = BTreeMap::new();
@@ -318,14 +323,8 @@ fn list_of(file: &NamedFile, items: Vec<Document>, zone: Tz) -> Unit {
     Unit { name, kind, texts, context, publish, places, local_only }
 }
 
-fn document(
-    disk: &dyn Disk,
-    readers: &Readers,
-    file: &NamedFile,
-    zone: Tz,
-) -> Result<Unit, String> {
-    let bytes = disk.read(&file.path).map_err(|error| error.to_string())?;
-    let mut read = read::whole(readers, file.kind, &file.path, &bytes)?;
+fn document(readers: &Readers, file: &NamedFile, bytes: &[u8], zone: Tz) -> Result<Unit, String> {
+    let mut read = read::whole(readers, file.kind, &file.path, bytes)?;
     dated::set_heads(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
     if text.trim().is_empty() {
@@ -556,10 +555,8 @@ mod tests {
         ] {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join(name);
-            let disk: &dyn Disk = &HostDisk;
-            disk.replace(&path, text.as_bytes(), 0o640).unwrap();
             let file = NamedFile { path, in_folder: None, name: name.to_owned(), kind };
-            let unit = list(disk, &file, chrono_tz::UTC).unwrap().remove(0);
+            let unit = list(&file, text.as_bytes(), chrono_tz::UTC).unwrap().remove(0);
             assert_eq!((unit.title(), unit.context.name()), (None, Some(name.to_owned())));
             for ((source, text), row) in unit.context.sources.iter().zip(&unit.texts).zip(rows) {
                 assert_eq!((&source.id, &text.id), (&format!("{name}#{}", row.0), &source.id));
@@ -573,6 +570,28 @@ mod tests {
             let other = Unit { name: "b".to_owned(), ..unit.clone() };
             assert_eq!(Unit::together(vec![unit, other]).unwrap().texts.len(), 4);
         }
+    }
+
+    #[test]
+    fn instructions_to_a_model_are_named_and_no_part_of_a_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("projects.json");
+        let disk: &dyn Disk = &HostDisk;
+        let project = |name: &str, template: &str| {
+            serde_json::json!({"name": name, "description": "Plans.", "prompt_template": template,
+                "docs": [{"filename": "oven.txt", "content": "Clean the oven."}]})
+        };
+        let projects =
+            Value::from(vec![project("Bakery", "Answer as a baker."), project("Well", "")]);
+        disk.replace(&path, projects.to_string().as_bytes(), 0o640).unwrap();
+        let (name, kind) = ("projects.json".to_owned(), FileKind::Json);
+        let file = NamedFile { path, in_folder: None, name, kind };
+        let clock = Clock { zone: chrono_tz::UTC, now: Timestamp(0) };
+        let mut left = Vec::new();
+        each_unit(disk, &Readers::default(), &file, clock, &mut |found| left.extend(found.err()))
+            .unwrap();
+        let told = "instructions to the model of Bakery (they are no part of a project)";
+        assert_eq!(left, [LeftOut::Attachment(told.to_owned())]);
     }
 
     #[test]

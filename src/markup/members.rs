@@ -5,8 +5,34 @@ use serde_json::{Map, Value};
 /// Names of the title of a record; the first that holds a text counts.
 pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
 /// Names of who wrote a text.
-pub(crate) const AUTHORS: &[&str] =
-    &["author", "authors", "from", "sender", "creator", "by", "byline"];
+pub(crate) const AUTHORS: &[&str] = &[
+    "author",
+    "authors",
+    "from",
+    "sendername",
+    "sender",
+    "creator",
+    "by",
+    "byline",
+    "userprofile",
+    "speaker",
+    "username",
+    "user",
+];
+/// Names of the name of a person in a record of them, from the one that people know best.
+const PERSONS: &[&str] = &[
+    "realname",
+    "fullname",
+    "displayname",
+    "nickname",
+    "globalname",
+    "name",
+    "username",
+    "screenname",
+    "login",
+];
+/// Names of a clock time that stands apart from its day.
+pub(crate) const CLOCKS: &[&str] = &["time", "clock", "clocktime", "timeofday"];
 /// Names of the time of a record; the first that holds one counts.
 pub(crate) const TIMES: &[&str] = &[
     "timestamp",
@@ -50,4 +76,15 @@ pub(crate) fn named<'a>(
     }
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, value)| value)
+}
+
+/// The name of somebody: a text, or the name in a record of a person.
+pub(crate) fn name_of_person(value: &Value) -> Option<String> {
+    let word = |value: &Value| {
+        value.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
+    };
+    match value {
+        Value::Object(members) => named(members, PERSONS).find_map(word),
+        value => word(value),
+    }
 }

@@ -15,10 +15,12 @@ mod layout;
 pub mod mail;
 pub mod markdown;
 pub(crate) mod marks;
+pub(crate) mod members;
 pub(crate) mod org;
 mod quantity;
 pub(crate) mod records;
 mod recurrence;
+pub(crate) mod roff;
 mod rst;
 pub mod subtitles;
 

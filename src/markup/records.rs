@@ -11,19 +11,28 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::html;
+use super::members::{TIMES, folded, name_of_person};
 use crate::contract::publish;
 
 /// Members that hold the whole text of a record, the first that has words counts.
 const TEXTS: [&str; 5] = ["content_text", "text", "content", "body", "content_html"];
 /// The member of a record that holds the messages of a conversation.
 pub(crate) const MESSAGES: &str = "messages";
-/// Members of a message that hold its words, its author and its time.
+/// Members of a message that hold its words and its author.
 const WORDS: [&str; 5] = ["text", "content", "message", "body", "value"];
-const SPEAKERS: [&str; 6] = ["author", "from", "sender", "speaker", "name", "user"];
+const SPEAKERS: [&str; 9] = [
+    "author",
+    "from",
+    "sender_name",
+    "sender",
+    "speaker",
+    "name",
+    "user_profile",
+    "username",
+    "user",
+];
 /// Members of a conversation that say something of all of it.
 const NOTES: [&str; 6] = ["notes", "note", "comment", "comments", "summary", "description"];
-const CLOCKS: [&str; 8] =
-    ["timestamp", "ts", "time", "date", "datetime", "created_at", "sent_at", "create_time"];
 /// Members that name a record.
 const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 /// Longest id of a record that is used, in bytes. A longer one is no name.
@@ -232,8 +241,7 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
     if !all.iter().all(Value::is_object) {
         return None;
     }
-    let is_own =
-        |name: &str| WORDS.contains(&name) || CLOCKS.contains(&name) || NOTES.contains(&name);
+    let is_own = |name: &str| WORDS.contains(&name) || is_time(name) || NOTES.contains(&name);
     let common = record.iter().filter(|(name, _)| {
         let name = name.to_ascii_lowercase();
         name != MESSAGES
@@ -245,17 +253,19 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
     let common: Map<String, Value> =
         common.map(|(name, one)| (name.clone(), one.clone())).collect();
     // A message without a time was sent with the one before it.
-    let clock = |members: &Map<String, Value>| {
-        CLOCKS.iter().find_map(|name| members.get(*name).filter(|one| !one.is_null())).cloned()
+    let times = |members: &Map<String, Value>| {
+        let own = members.iter().filter(|(name, one)| is_time(name) && !one.is_null());
+        let own: Map<String, Value> = own.map(|(name, one)| (name.clone(), one.clone())).collect();
+        (!own.is_empty()).then_some(own)
     };
     let mut time =
-        all.iter().filter_map(Value::as_object).find_map(clock).or_else(|| clock(record));
+        all.iter().filter_map(Value::as_object).find_map(times).or_else(|| times(record));
     let mut found = Vec::new();
     let notes =
         NOTES.iter().filter_map(|name| Some(format!("{name}: {}", said(record.get(*name)?)?)));
     let notes = notes.collect::<Vec<_>>().join("\n");
-    let dated = |mut members: Map<String, Value>, time: &Option<Value>| {
-        members.extend(time.iter().map(|time| ("timestamp".to_owned(), time.clone())));
+    let dated = |mut members: Map<String, Value>, time: &Option<Map<String, Value>>| {
+        members.extend(time.iter().flatten().map(|(name, one)| (name.clone(), one.clone())));
         members
     };
     if !notes.is_empty() {
@@ -263,9 +273,9 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
         found.push(Message { number: 0, text: notes, members });
     }
     for (message, number) in all.iter().filter_map(Value::as_object).zip(1..) {
-        time = clock(message).or(time);
+        time = times(message).or(time);
         let Some(text) = WORDS.iter().find_map(|name| said(message.get(*name)?)) else { continue };
-        let author = SPEAKERS.iter().find_map(|name| said(message.get(*name)?));
+        let author = SPEAKERS.iter().find_map(|name| name_of_person(message.get(*name)?));
         let own = message.iter().filter(|(name, _)| {
             !is_own(name) && !SPEAKERS.contains(&name.as_str()) && !IDS.contains(&name.as_str())
         });
@@ -277,15 +287,28 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
     found.iter().any(|one| one.number > 0).then_some(found)
 }
 
+/// Whether a member holds a time.
+fn is_time(name: &str) -> bool {
+    TIMES.contains(&folded(name).as_str())
+}
+
+/// The texts of the pieces of a message. Some programs cut a line where a link or a bold word begins: these pieces
+/// follow one another. Other pieces are paragraphs.
+pub(crate) fn joined_pieces(pieces: &[Value]) -> String {
+    let texts = pieces.iter().filter_map(|piece| piece.as_str().or(piece["text"].as_str()));
+    let is_line = pieces.iter().filter(|piece| piece["text"].is_string()).any(|piece| {
+        let kind = piece["type"].as_str();
+        kind.is_some_and(|kind| !kind.ends_with("text"))
+    });
+    texts.collect::<Vec<_>>().join(if is_line { "" } else { "\n" })
+}
+
 /// Words in a value: a text, the name in an object, or the texts in the parts of a list.
 fn said(value: &Value) -> Option<String> {
     let text = match value {
         Value::String(text) => text.clone(),
         Value::Object(members) => members.get("name")?.as_str()?.to_owned(),
-        Value::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part.as_str().or(part["text"].as_str()));
-            texts.collect::<Vec<_>>().join("\n")
-        }
+        Value::Array(parts) => joined_pieces(parts),
         _ => return None,
     };
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())

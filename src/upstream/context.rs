@@ -9,7 +9,6 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
-use super::members::{AUTHORS, TITLES, folded, named};
 use super::moment::Moment;
 use super::other::{conversation_of, parts_of};
 use super::resolve::{Resolved, only};
@@ -27,6 +26,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
 use crate::markup::document::{extension_of, is_known_by_title};
+use crate::markup::members::{AUTHORS, TITLES, folded, name_of_person, named};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -317,6 +317,8 @@ pub(super) fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext
     if let Some(start) = start {
         session.set_time(start, zone);
         session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
+    } else {
+        session.day = sources.iter().filter_map(|source| source.day.clone()).min();
     }
     (Some(session), Some(window))
 }
@@ -347,7 +349,7 @@ fn person(value: &Value) -> Option<Person> {
     match value {
         Value::String(text) => Person::parse(text),
         Value::Object(_) => {
-            let name = words(value, &["name", "display_name"]);
+            let name = name_of_person(value);
             let address = words(value, &["address", "email", "mail"]);
             (name.is_some() || address.is_some()).then_some(Person { name, address })
         }

@@ -4,9 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::members::{AUTHORS, named};
 use super::moment::Moment;
 use crate::markup::document::Document;
+use crate::markup::members::{AUTHORS, named};
 use crate::model::builtin::extract::written::{
     Order, author_of_text, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };

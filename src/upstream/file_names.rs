@@ -3,15 +3,38 @@
 //! Contract: it reads the buses as they are, without their manifests, because the answer only helps to find a summary.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 
 use memchr::memmem;
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::Family;
+use super::lines::Lines;
 use crate::contract::places::folded;
 use crate::contract::versions::file_of_item;
-use crate::os::Disk;
+use crate::os::{Disk, Open};
+
+/// What a record says of its file: the one that was imported, and what was within it, as what is attached to a mail and
+/// a document of a project.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Filed {
+    event_id: Option<String>,
+    chunk_id: Option<String>,
+    document_id: Option<String>,
+    file_name: Option<String>,
+    source: Named,
+    provenance: Named,
+    metadata: Named,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    source_uri: Option<String>,
+    file_name: Option<String>,
+}
 
 /// The files whose names have at least one of these folded words, by the ids of what was taken from them.
 pub(crate) fn files_with_words(
@@ -20,45 +43,78 @@ pub(crate) fn files_with_words(
     words: &[String],
 ) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    // The file that was imported, and what was within it: what is attached to a mail, a document of a project.
-    let members = ["\"source_uri\":\"", "\"file_name\":\""].map(memmem::Finder::new);
     for family in [Family::Events, Family::Chunks] {
         let folder = buses.join(family.data_dir());
         for name in disk.list(&folder).unwrap_or_default() {
-            let bytes = disk.read(&folder.join(name)).unwrap_or_default();
-            for line in bytes.split(|byte| *byte == b'\n') {
-                // Most lines are of other files, and need not be read.
-                let is_meant = members.iter().any(|member| {
-                    let Some(at) = member.find(line) else { return false };
-                    let name = &line[at + member.needle().len()..];
-                    let name = name.split(|byte| *byte == b'"').next().unwrap_or_default();
-                    let name = folded(&String::from_utf8_lossy(name));
-                    name.contains('\\') || words.iter().any(|word| name.contains(word.as_str()))
-                });
-                if is_meant {
-                    take(line, &mut files);
-                }
-            }
+            // A file that cannot be read names nothing.
+            let _ = take_file(disk, &folder.join(name), words, &mut files);
         }
     }
     files
 }
 
-fn take(line: &[u8], files: &mut BTreeMap<String, String>) {
-    let Ok(record) = serde_json::from_slice::<Value>(line) else { return };
-    let places = ["/source/source_uri", "/provenance/source_uri"];
-    let Some(uri) = places.iter().find_map(|place| record.pointer(place)?.as_str()) else { return };
-    let within = ["/file_name", "/metadata/file_name"];
-    let within = within.iter().find_map(|place| record.pointer(place)?.as_str());
-    let name =
-        [Some(file_of_item(uri)), within].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    for id in ["event_id", "chunk_id", "document_id"] {
-        if let Some(id) = record[id].as_str() {
-            // A document has the names of all its parts.
-            let known: &mut String = files.entry(id.to_owned()).or_default();
-            if !known.contains(&name) {
-                known.push_str(&format!("{name} "));
-            }
+fn take_file(
+    disk: &dyn Disk,
+    path: &Path,
+    words: &[String],
+    files: &mut BTreeMap<String, String>,
+) -> io::Result<()> {
+    let file = disk.open(path, Open::Read)?;
+    let len = file.stat()?.len;
+    let mut lines = Lines::new(file, len);
+    let member = memmem::Finder::new("\"source_uri\"");
+    while let Some((_, line)) = lines.next_line()? {
+        if member.find(line).is_some()
+            && let Ok(record) = serde_json::from_slice(line)
+        {
+            take(record, words, files);
         }
+    }
+    Ok(())
+}
+
+fn take(record: Filed, words: &[String], files: &mut BTreeMap<String, String>) {
+    let Filed { source, provenance, metadata, .. } = record;
+    let Some(uri) = source.source_uri.or(provenance.source_uri) else { return };
+    let within = record.file_name.or(metadata.file_name);
+    let name = [Some(file_of_item(&uri)), within.as_deref()];
+    let name = name.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let folded = folded(&name);
+    if !words.iter().any(|word| folded.contains(word.as_str())) {
+        return;
+    }
+    for id in [record.event_id, record.chunk_id, record.document_id].into_iter().flatten() {
+        // A document has the names of all its parts.
+        let known: &mut String = files.entry(id).or_default();
+        if !known.contains(&name) {
+            known.push_str(&format!("{name} "));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the test writes buses as other programs do")]
+mod tests {
+    use super::*;
+    use crate::os::real::HostDisk;
+
+    #[test]
+    fn a_record_names_its_file_however_its_json_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join(Family::Chunks.data_dir());
+        std::fs::create_dir_all(&folder).unwrap();
+        let lines = [
+            r#"{"chunk_id": "c1", "provenance": {"source_uri": "Roof/minutes.md"}}"#,
+            r#"{"chunk_id":"c2","provenance":{"source_uri":"p\u0075mp.md"},"metadata":{"file_name": "roof.txt"}}"#,
+            r#"{"chunk_id":"c3","text":"roof","provenance":{"source_uri":"well.md"}}"#,
+            r#"no JSON with "source_uri""#,
+        ];
+        std::fs::write(folder.join("a.chunks.jsonl"), lines.join("\n")).unwrap();
+        let found = |word: &str| {
+            let files = files_with_words(&HostDisk, dir.path(), &[word.to_owned()]);
+            files.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(found("roof"), ["c1", "c2"]);
+        assert_eq!(found("pump"), ["c2"]);
     }
 }

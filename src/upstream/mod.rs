@@ -24,7 +24,6 @@ pub mod index;
 pub mod lines;
 pub(crate) mod loose;
 pub mod manifest;
-pub(crate) mod members;
 pub(crate) mod moment;
 pub mod other;
 mod other_query;

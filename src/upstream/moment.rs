@@ -1,12 +1,12 @@
 //! Dates as people and programs write them.
 
-use chrono::{DateTime, FixedOffset, NaiveDateTime};
+use chrono::{DateTime, FixedOffset, NaiveDateTime, NaiveTime};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
-use super::members::{TIMES, named};
 use crate::contract::source::{on_clock, zoned};
 use crate::contract::time::{Day, Timestamp, parse_instant};
+use crate::markup::members::{CLOCKS, TIMES, named};
 
 /// Numbers below are no times: as seconds they lie before 1973.
 const SECONDS_MIN: f64 = 1e8;
@@ -37,7 +37,15 @@ impl Moment {
 
     /// The time of a record.
     pub(crate) fn of(members: &Map<String, Value>, zone: Tz) -> Option<Moment> {
-        named(members, TIMES).find_map(|value| Moment::read(value, zone))
+        let first = named(members, TIMES).find_map(|value| Moment::read(value, zone))?;
+        Some(first.with_clock(members))
+    }
+
+    /// The same, with the clock time that stands apart from its day.
+    pub(crate) fn with_clock(self, members: &Map<String, Value>) -> Moment {
+        let Moment::Day(day) = self else { return self };
+        let clock = named(members, CLOCKS).find_map(|value| clock_of(value.as_str()?.trim()));
+        clock.map_or(self, |clock| Moment::Local(day.0.and_time(clock)))
     }
 
     /// The day it counts on: the day of a moment in a zone, or the day that is written.
@@ -63,6 +71,12 @@ impl Moment {
             }
         }
     }
+}
+
+/// A clock time: `10:30`, `10:30:05`, `10:30 PM`.
+fn clock_of(text: &str) -> Option<NaiveTime> {
+    const FORMS: [&str; 5] = ["%H:%M", "%H:%M:%S%.f", "%I:%M %p", "%I:%M%p", "%I:%M:%S %p"];
+    FORMS.iter().find_map(|form| NaiveTime::parse_from_str(text, form).ok())
 }
 
 fn of_number(number: f64, zone: Tz) -> Option<Moment> {
@@ -219,6 +233,28 @@ mod tests {
             (json!(null), None),
         ] {
             assert_eq!(read(value.clone()).as_deref(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_clock_time_may_stand_apart_from_its_day() {
+        for (members, expected) in [
+            (json!({"date": "2026-02-11", "time": "10:30"}), "2026-02-11T10:30:00"),
+            (json!({"Date": "2026-02-11", "Time": "10:30 PM"}), "2026-02-11T22:30:00"),
+            (json!({"time": "10:30:05", "date": "2026-02-11"}), "2026-02-11T10:30:05"),
+        ] {
+            let Some(Moment::Local(at)) = Moment::of(members.as_object().unwrap(), chrono_tz::UTC)
+            else {
+                panic!("{members}")
+            };
+            assert_eq!(crate::contract::source::local_text(at), expected);
+        }
+        for members in [
+            json!({"date": "2026-02-11", "time": "soon"}),
+            json!({"date": "2026-02-11", "time": 30}),
+        ] {
+            let found = Moment::of(members.as_object().unwrap(), chrono_tz::UTC);
+            assert!(matches!(found, Some(Moment::Day(_))), "{members}");
         }
     }
 

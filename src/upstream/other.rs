@@ -19,7 +19,7 @@ use crate::contract::hash::{Digest, sha256};
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::vocabulary::ReasonCode;
 use crate::markup::document::{self, Document};
-use crate::markup::records::{LIST_KINDS, List, Message, Record, conversation};
+use crate::markup::records::{LIST_KINDS, List, Message, Record, Slot, conversation};
 use crate::model::builtin::extract::written::{Order, order_of};
 use crate::os::Disk;
 use serde_json::{Map, Value};
@@ -71,11 +71,18 @@ pub(crate) struct Items {
     list: List,
     /// One for each source, in their order: an item, or a message of an item that is a conversation.
     keys: Vec<String>,
-    /// The item of each source, and the message of it.
-    parts: Vec<(usize, Option<Message>)>,
+    parts: Vec<Part>,
     places: HashMap<String, usize>,
     /// The messages of each conversation, by the name of its item.
     talks: HashMap<String, Talk>,
+}
+
+/// What a source is: an item of the list, or a message of it.
+struct Part {
+    /// The place of the item in the list.
+    slot: usize,
+    /// The message, and whether its conversation and itself may be shown to others.
+    message: Option<(Message, Option<bool>)>,
 }
 
 /// An item that is a conversation: its messages among the sources, and its place in the list.
@@ -127,16 +134,18 @@ impl Items {
             let Some(messages) = talk else {
                 places.insert(name.clone(), keys.len());
                 keys.push(name);
-                parts.push((at, None));
+                parts.push(Part { slot: at, message: None });
                 continue;
             };
+            let publish = said_by_record(&record.members);
             let first = keys.len();
             for mut message in messages {
                 let key = unique(format!("{name}#{}", message.number), &places, &talks);
                 message.members.insert(CONVERSATION.to_owned(), name.as_str().into());
                 places.insert(key.clone(), keys.len());
                 keys.push(key);
-                parts.push((at, Some(message)));
+                let publish = together([publish, said_by_record(&message.members)]);
+                parts.push(Part { slot: at, message: Some((message, publish)) });
             }
             talks.insert(name, Talk { messages: first..keys.len(), slot: at });
         }
@@ -159,25 +168,28 @@ impl Items {
         Some(&self.keys[range])
     }
 
-    /// The place of the item behind a name, and its message. Summaries made before have a conversation as one item.
-    fn part(&self, key: &str) -> Option<(usize, Option<&Message>)> {
-        match self.places.get(key) {
-            Some(at) => Some((self.parts[*at].0, self.parts[*at].1.as_ref())),
-            None => self.talks.get(key).map(|talk| (talk.slot, None)),
-        }
+    /// The place of the item behind a name. Summaries made before have a conversation as one item.
+    fn slot(&self, key: &str) -> Option<&Slot> {
+        let place = self.places.get(key).map(|at| self.parts[*at].slot);
+        let slot = place.or_else(|| self.talks.get(key).map(|talk| talk.slot))?;
+        Some(&self.list.slots[slot])
     }
 
-    /// The item with this name.
+    /// The item with this name. A message is kept as it was read, so that its conversation is read once.
     pub(crate) fn get(&self, key: &str) -> Option<Item> {
-        let (slot, message) = self.part(key)?;
-        let slot = &self.list.slots[slot];
-        let mut record = self.list.record(&self.text, slot);
-        let mut own = said_by_record(&record.members);
-        if let Some(message) = message {
-            own = together([own, said_by_record(&message.members)]);
-            let (text, members) = (message.text.clone(), message.members.clone());
-            record = Record { id: None, text, is_whole: true, members };
-        }
+        let slot = self.slot(key)?;
+        let message = self.places.get(key).and_then(|at| self.parts[*at].message.as_ref());
+        let (record, own) = match message {
+            Some((message, publish)) => {
+                let (text, members) = (message.text.clone(), message.members.clone());
+                (Record { id: None, text, is_whole: true, members }, *publish)
+            }
+            None => {
+                let record = self.list.record(&self.text, slot);
+                let own = said_by_record(&record.members);
+                (record, own)
+            }
+        };
         Some(Item {
             date: match Moment::of(&record.members, chrono_tz::UTC) {
                 Some(_) => None,
@@ -193,8 +205,7 @@ impl Items {
 
     /// The item as it is written.
     pub(crate) fn raw(&self, key: &str) -> Option<&str> {
-        let (slot, _) = self.part(key)?;
-        Some(&self.text[self.list.slots[slot].bytes.clone()])
+        Some(&self.text[self.slot(key)?.bytes.clone()])
     }
 }
 

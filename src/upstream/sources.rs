@@ -9,7 +9,6 @@ use super::dated::with_day;
 use super::defect::{Defect, too_much};
 use super::family::Family;
 use super::index::{IdKey, RecordAt, Section, file_key};
-use super::members::{TITLES, named};
 use super::moment::Moment;
 use super::other::{Content, Items, OTHER_DIR, OtherFile, OtherFiles, absent, parts_of};
 use super::partition::bad_record;
@@ -29,6 +28,7 @@ use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
 use crate::facts::failure::ErrorDetails;
 use crate::facts::note::InputNote;
+use crate::markup::members::{TITLES, named};
 use crate::os::DiskFile;
 
 /// Everything that was read for one request.
