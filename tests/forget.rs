@@ -716,6 +716,30 @@ fn all_versions_of_a_text_go_with_its_author() {
     world.is_sound();
 }
 
+/// A table has rows of several people.
+#[test]
+fn of_a_table_only_the_rows_of_an_author_are_forgotten() {
+    let world = plain_world();
+    let rows = "date,author,note\n\
+        2026-03-10,Ottoline Hay,The xylophone is paid on 3 May and comes on Saturday.\n\
+        2026-03-10,Bo Lind,The ferry leaves at seven and costs 20 EUR.\n\
+        2026-03-11,Bo Lind,The tunnel opens in June after ten years.\n";
+    std::fs::write(world.files.path().join("texts/costs.csv"), rows).unwrap();
+    world.add();
+    let before = world.home.items().len();
+    world.home.ok(&["forget", "--author", "ottoline hay"]);
+    assert_eq!(world.home.items().len(), before - 1, "the summary of the day goes");
+    let holds = |word: &str| {
+        let buses = every_file(&world.home.path("buses"));
+        buses.into_values().any(|bytes| String::from_utf8_lossy(&bytes).contains(word))
+    };
+    assert_eq!((holds("xylophone"), holds("The ferry leaves")), (false, true));
+    world.add();
+    assert_eq!(world.home.items().len(), before, "the other rows of the day have a summary");
+    assert!(!holds("xylophone"), "what was forgotten does not come back");
+    world.is_sound();
+}
+
 /// The words of groups and titles are those of texts, so no event holds them open.
 #[test]
 fn no_event_of_a_digest_holds_words_outside_its_sealed_files() {

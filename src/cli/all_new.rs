@@ -167,7 +167,7 @@ fn subject_of(family: Family, record: Record, zone: Tz) -> Option<Subject> {
         Family::Summaries(_) => return None,
     };
     let day = Moment::read(&record.metadata["date"], zone).map(|moment| moment.day_in(zone));
-    Some(Subject { kind, bus: family.bus(), name: id.clone(), id, group, day })
+    Some(Subject { kind, bus: family.bus(), name: id.clone(), id, group, day, forgotten: 0 })
 }
 
 /// Everything that a line of the queue asks for.

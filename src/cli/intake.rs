@@ -148,7 +148,8 @@ pub(super) fn request(
         .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
     let now = context.machine.clock.now();
     let day = subject.day.map(|day| ("day".to_owned(), day.to_string().into()));
-    let again = again.then(|| (AGAIN.to_owned(), now.0.into()));
+    let number = if again { now.0 } else { i64::try_from(subject.forgotten).unwrap_or(i64::MAX) };
+    let again = (number > 0).then(|| (AGAIN.to_owned(), number.into()));
     let parts = RequestParts {
         request_id: None,
         requested_by: RequestedBy {

@@ -156,7 +156,9 @@ impl Published {
     pub(super) fn heading(&self) -> String {
         let (name, title) = (self.name(), self.title());
         let is_list = LIST_KINDS.contains(&extension_of(&name).as_str());
+        // A sentence is of the text, and no title of the item.
         let adds = !title.is_empty()
+            && !title.ends_with(['.', '!', '?', '…'])
             && !name.ends_with(&title)
             && !self.item.upstream_ids().any(|id| id == title);
         if is_list && adds { format!("{name}: {title}") } else { name }

@@ -23,7 +23,7 @@ use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
 use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
-use crate::markup::members::{AUTHORS, folded};
+use crate::markup::members::{AUTHORS, folded, name_of_person};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -243,10 +243,10 @@ fn add_chunks(
         if !file.labels.is_empty() {
             metadata["labels"] = json!(file.labels);
         }
-        for (name, value) in &file.members {
-            let is_short = value.to_string().len() <= MEMBER_BYTES_MAX;
-            if is_short && is_context(name) && metadata.get(name).is_none() {
-                metadata[name.as_str()] = value.clone();
+        let kept = file.members.iter().filter(|(name, _)| is_context(name));
+        for (name, value) in kept.filter_map(|(name, value)| Some((name, short(value)?))) {
+            if metadata.get(name).is_none() {
+                metadata[name.as_str()] = value;
             }
         }
         // People know what a project holds by the names of its files.
@@ -265,6 +265,13 @@ fn add_chunks(
         }
         records.push(NewRecord { order: order + index, id, value });
     }
+}
+
+/// A member that is short enough; of a long record of a person, such as one with addresses of pictures, the name.
+fn short(value: &Value) -> Option<Value> {
+    let is_short = |value: &Value| value.to_string().len() <= MEMBER_BYTES_MAX;
+    let name = || name_of_person(value).map(Value::from).filter(is_short);
+    if is_short(value) { Some(value.clone()) } else { name() }
 }
 
 fn is_context(name: &str) -> bool {

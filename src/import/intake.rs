@@ -51,6 +51,8 @@ pub(crate) struct Subject {
     pub group: Group,
     /// The day that a document says it is of, of a list the first one.
     pub day: Option<Day>,
+    /// Parts of a document that a person took back, where others are left. The question about these is a new one.
+    pub forgotten: u64,
 }
 
 /// What an intake is told.
@@ -355,6 +357,10 @@ impl<'a> Intake<'a> {
         let described = Described { uri: &uri, checksum, returned, id: &id, project };
         let chunks = documents::chunks_of(&described, parts, self.order);
         self.order += chunks.len() as i64;
+        let (mut forgotten, all) = (0, chunks.len() as u64);
+        for chunk in &chunks {
+            forgotten += u64::from(self.chunks.is_forgotten(&partition, &chunk.id, report)?);
+        }
         self.chunks.take(&partition, chunks, report)?;
         let subject = Subject {
             kind: SummaryKind::DocumentSummary,
@@ -364,6 +370,7 @@ impl<'a> Intake<'a> {
             group: Group::Document,
             // A list that is one document begins with the first day of its items, as its summary says.
             day: parts.iter().filter_map(|one| self.day_of(one)).min(),
+            forgotten: if forgotten < all { forgotten } else { 0 },
         };
         self.subjects.push((subject, None));
         Ok(())
@@ -481,6 +488,7 @@ impl<'a> Intake<'a> {
             name: title.unwrap_or(&file.name).to_owned(),
             group: file.kind.group(),
             day: None,
+            forgotten: 0,
         };
         self.subjects.push((subject, Some(record.key())));
         self.days.take(at, record, report)
@@ -723,6 +731,7 @@ impl<'a> Intake<'a> {
                 name,
                 group: Group::Chat,
                 day: None,
+                forgotten: 0,
             };
             self.subjects.push((subject, None));
             by_day.entry(day).or_default().push(record);

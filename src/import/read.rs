@@ -14,7 +14,7 @@ use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
-use crate::markup::members::{TIMES, TITLES, named};
+use crate::markup::members::{AUTHORS, TIMES, TITLES, folded, named};
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
 use crate::upstream::context::tags_of;
@@ -369,11 +369,18 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
                 && says_one_text(members)
             {
                 let said = said_within(&values[0]);
-                let one = item("json", json_record(&text), true);
+                let mut one = item("json", json_record(&text), true);
+                if let Some(facts) = other_facts(members) {
+                    one.text = format!("{}\n\n{facts}", one.text.trim_end());
+                }
                 let read = Document { publish: together([one.publish, said]), ..one };
                 return Ok(read.local_only_if(says_local_only_within(&values[0])));
             }
             let mut read = read_as("x.json")?;
+            if let [Value::Object(_)] = values.as_slice() {
+                let Document { title, date, labels, .. } = item("json", json_record(&text), true);
+                read = Document { title, date, labels, ..read };
+            }
             read.publish = together(values.iter().map(said_within));
             let members: Option<Vec<_>> = values.iter().map(Value::as_object).collect();
             let talks = members.and_then(|members| turns::conversations(&members));
@@ -390,15 +397,22 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
     }
 }
 
+/// Members that hold the text of an object.
+const TEXTS: [&str; 4] = ["text", "content_text", "content", "body"];
+
+fn is_text(name: &str) -> bool {
+    TEXTS.iter().any(|text| name.eq_ignore_ascii_case(text))
+}
+
 /// Whether an object is one text, and what stands beside it are facts about it such as its title and its date.
 fn says_one_text(members: &Map<String, Value>) -> bool {
-    const TEXTS: [&str; 4] = ["text", "content_text", "content", "body"];
     const WORDS_OF_FACT: usize = 12;
-    let is_text = |name: &str| TEXTS.iter().any(|text| name.eq_ignore_ascii_case(text));
-    let texts = members.iter().filter(|(name, _)| is_text(name)).count();
+    const FACT_BYTES_MAX: usize = 300;
+    let texts = members.keys().filter(|name| is_text(name)).count();
     let is_fact = |value: &Value| match value {
         Value::String(word) => word.split_whitespace().count() <= WORDS_OF_FACT,
-        Value::Array(_) | Value::Object(_) => false,
+        // Tags, or somebody with a name and an address.
+        Value::Array(_) | Value::Object(_) => value.to_string().len() <= FACT_BYTES_MAX,
         _ => true,
     };
     texts == 1
@@ -406,6 +420,39 @@ fn says_one_text(members: &Map<String, Value>) -> bool {
             true => value.as_str().is_some_and(|text| !text.trim().is_empty()),
             false => is_fact(value),
         })
+}
+
+/// What an object that is one text says beside it, except what becomes its context.
+fn other_facts(members: &Map<String, Value>) -> Option<String> {
+    const KNOWN: [&str; 20] = [
+        "tags",
+        "labels",
+        "categories",
+        "keywords",
+        "url",
+        "link",
+        "permalink",
+        "id",
+        "uuid",
+        "guid",
+        "language",
+        "lang",
+        "project",
+        "projectname",
+        "to",
+        "cc",
+        "role",
+        "feed",
+        "mailbox",
+        "conversationid",
+    ];
+    let is_known = |name: &str| {
+        let name = folded(name);
+        [TITLES, AUTHORS, TIMES, &KNOWN].iter().any(|names| names.contains(&name.as_str()))
+    };
+    let others = members.iter().filter(|(name, _)| !is_text(name) && !is_known(name));
+    let others = others.map(|(name, value)| (name.clone(), value.clone())).collect();
+    Some(sentence(&others)).filter(|said| !said.is_empty())
 }
 
 /// The records of a file that is JSON, or lines of JSON.
@@ -534,11 +581,22 @@ mod tests {
         let boat = "The boat leaves at nine.";
         let one = text(r#"{"title": "Trip", "text": "The boat leaves at nine.", "private": true}"#);
         assert_eq!(one, (boat.to_owned(), Some("Trip".to_owned()), Some(false)));
-        for more in [r#""tags": ["sea"]"#, r#""body": "It is blue.""#] {
+        for (more, expected) in [
+            (r#""body": "It is blue.""#, "It is blue."),
+            (r#""price": 40, "place": {"city": "Porto"}, "id": 7"#, "price: 40; city: Porto."),
+        ] {
             let json = format!(r#"{{"text": "The boat leaves at nine.", {more}}}"#);
             let (read, ..) = text(&json);
-            assert!(read.contains("sea") || read.contains("It is blue."), "{read}");
+            assert!(read.contains(boat) && read.contains(expected), "{read}");
         }
+        let facts = br#"{"body": "The boat leaves at nine.", "subject": "Trip", "tags": ["sea"],
+            "from": {"name": "Fay"}, "date": "2026-03-05", "time": "10:30"}"#;
+        let read = read(FileKind::Json, "a.json", facts);
+        assert_eq!((read.text.as_str(), read.title.as_deref()), (boat, Some("Trip")));
+        assert_eq!(
+            (read.date.as_deref(), read.labels),
+            (Some("2026-03-05T10:30:00"), vec!["sea".to_owned()])
+        );
     }
 
     #[test]

@@ -183,7 +183,8 @@ fn below_front_matter(text: &str, read: impl Fn(&str) -> Document) -> Document {
 }
 
 fn markdown_document(text: &str) -> Document {
-    let body = markdown::without_comments(markdown::body(text));
+    let body = markdown::without_alerts(markdown::body(text));
+    let body = markdown::without_comments(&body);
     let front = markdown::front_matter(text).map(FrontMatterFacts::read).unwrap_or_default();
     Document {
         kind: "md",

@@ -65,9 +65,9 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
 }
 
 /// The text without comments that no reader is shown: `%%` to `%%`, as Obsidian writes them, and lines such as
-/// `[//]: # (a note)`. The mark of an alert, `[!NOTE]`, goes too. Code has neither.
+/// `[//]: # (a note)`. Code has no comments.
 pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
-    if !["%%", "]: ", "[!"].iter().any(|mark| text.contains(mark)) {
+    if !text.contains("%%") && !text.contains("]: ") {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
@@ -91,16 +91,6 @@ pub(crate) fn without_comments(text: &str) -> Cow<'_, str> {
         }
         if begins && is_note(bare) {
             at = line_end;
-            continue;
-        }
-        if begins && let Some((quote, title)) = alert(bare) {
-            begins = title == bare.len();
-            if begins {
-                at = line_end;
-            } else {
-                out.push_str(&text[at..at + quote]);
-                at += title;
-            }
             continue;
         }
         let Some((start, is_block)) = comment_in(text, at..line_end, begins) else {
@@ -171,15 +161,49 @@ fn is_note(line: &str) -> bool {
     is_named && (target.starts_with('#') || target.starts_with("<>"))
 }
 
-/// The first line of an alert, `> [!NOTE] Title`: where its quote marks end, and where its title begins.
-fn alert(line: &str) -> Option<(usize, usize)> {
-    let rest = line.trim_start_matches([' ', '\t', '>']);
-    let quote = line.len() - rest.len();
+/// The text with alerts as plain paragraphs: without the marks that `> [!NOTE]` and its lines have. What they say is no
+/// quote of somebody else. Code has no alerts.
+pub(crate) fn without_alerts(text: &str) -> Cow<'_, str> {
+    if !text.contains("[!") {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut in_alert) = (String::with_capacity(text.len()), false);
+    let mut fence: Option<(char, usize)> = None;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches(['\n', '\r']);
+        let was_open = fence.is_some();
+        fence = match fence {
+            Some(open) => Some(open).filter(|open| !closes(bare, *open)),
+            None => opens(bare),
+        };
+        let quote = quote_mark(bare).filter(|_| !was_open && fence.is_none());
+        let title = quote.and_then(|quote| alert_title(bare, quote));
+        let begin = match (title, quote.filter(|_| in_alert)) {
+            // The line of the mark alone goes with its end.
+            (Some(title), _) if title == bare.len() => line.len(),
+            (Some(title), _) => title,
+            (None, Some(quote)) => quote,
+            (None, None) => 0,
+        };
+        in_alert = title.is_some() || in_alert && quote.is_some();
+        out.push_str(&line[begin..]);
+    }
+    Cow::Owned(out)
+}
+
+/// Bytes of the mark of a quote that a line begins with.
+fn quote_mark(line: &str) -> Option<usize> {
+    let rest = line.trim_start_matches([' ', '\t']).strip_prefix('>')?;
+    Some(line.len() - rest.strip_prefix([' ', '\t']).unwrap_or(rest).len())
+}
+
+/// Where the title of an alert begins, behind the mark of its quote and `[!NOTE]`.
+fn alert_title(line: &str, quote: usize) -> Option<usize> {
+    let rest = line[quote..].trim_start_matches([' ', '\t']);
     let (kind, title) = rest.strip_prefix("[!")?.split_once(']')?;
-    let is_kind =
-        !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
+    let is_kind = kind.bytes().all(|b| b.is_ascii_alphabetic() || b"-_".contains(&b));
     let title = title.strip_prefix(['+', '-']).unwrap_or(title).trim_start_matches([' ', '\t']);
-    (line[..quote].contains('>') && is_kind).then_some((quote, line.len() - title.len()))
+    (!kind.is_empty() && is_kind).then_some(line.len() - title.len())
 }
 
 fn fence_run(text: &str) -> Option<(char, usize, &str)> {

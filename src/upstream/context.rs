@@ -673,6 +673,31 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_have_only_days_give_their_session_the_first_day() {
+        let message = |day: &str| SourceContext {
+            conversation: Some("c".to_owned()),
+            day: Some(day.to_owned()),
+            ..SourceContext::default()
+        };
+        let (session, window) = talk(&[message("2026-03-15"), message("2026-03-14")], Tz::UTC);
+        let session = session.unwrap();
+        assert_eq!((session.ts, session.day.as_deref()), (None, Some("2026-03-14")));
+        assert_eq!(window.unwrap().start, None);
+    }
+
+    #[test]
+    fn names_of_people_are_found_in_their_records() {
+        for record in [
+            json!({"from": {"name": "Ana"}}),
+            json!({"user_profile": {"real_name": "Ana", "image": "x"}, "user": "U1"}),
+            json!({"sender_name": "Ana"}),
+        ] {
+            let context = of_members(record.as_object().unwrap(), Tz::UTC);
+            assert_eq!(context.speaker(), Some("Ana"), "{record}");
+        }
+    }
+
+    #[test]
     fn an_event_says_who_when_and_where() {
         let record = json!({
             "event_id": "e", "timestamp_ms": 1_770_768_000_000_i64,

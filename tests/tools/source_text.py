@@ -1067,8 +1067,31 @@ FRONT_NAME = re.compile(r"(?![*+\-><|\[(!`~=&]|[^\s:]*[.)](?:\s|:))[^\s,;!:]+(?:
 
 
 FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
-ALERT = re.compile(r"([ \t>]*>[ \t>]*)\[![a-zA-Z_-]+\][+-]?[ \t]*")
+QUOTE = re.compile(r"[ \t]*>[ \t]?")
+ALERT = re.compile(r"[ \t]*>[ \t]*\[![a-zA-Z_-]+\][+-]?[ \t]*")
 NOTE = re.compile(r"\s*\[(?://|comment)\]: \s*(?:#|<>)", re.I)
+
+
+def without_alerts(text):
+    """Markdown with alerts as plain paragraphs."""
+    out, fence, inside = "", None, False
+    for line in re.findall(r"[^\n]*\n|[^\n]+", text):
+        bare, run = line.rstrip("\r\n"), FENCE.match(line.rstrip("\r\n"))
+        was_open = fence
+        if not fence and run and not (run[1][0] == "`" and "`" in run[2]):
+            fence = run[1]
+        elif fence and run and run[1].startswith(fence) and not run[2].strip():
+            fence = None
+        code = was_open or fence
+        alert = not code and ALERT.match(bare)
+        quote = not code and QUOTE.match(bare)
+        if alert:
+            line = "" if alert.end() == len(bare) else line[alert.end():]
+        elif quote and inside:
+            line = line[quote.end():]
+        inside = bool(alert or inside and quote)
+        out += line
+    return out
 
 
 def without_notes(text):
@@ -1089,11 +1112,6 @@ def without_notes(text):
             continue
         if begins and NOTE.match(line):
             at = line_end
-            continue
-        alert = begins and ALERT.match(line)
-        if alert:
-            begins = alert.end() == len(line)
-            out, at = (out, line_end) if begins else (out + alert[1], at + alert.end())
             continue
         start, place = None, at
         while start is None and (run := re.compile("`+|%+").search(text, place, line_end)):
@@ -1117,7 +1135,7 @@ def without_notes(text):
 
 
 def markdown(source):
-    return without_notes(below_front_matter(source))
+    return without_notes(without_alerts(below_front_matter(source)))
 
 
 def below_front_matter(source):

@@ -27,6 +27,8 @@ const INVISIBLE_MAX: usize = 64;
 const FENCE: &str = "```";
 /// Longest link address kept.
 const LINK_BYTES_MAX: usize = 2000;
+/// Longest tag that is shown as code.
+const SHOWN_TAG_BYTES_MAX: usize = 200;
 /// Longest row of a table that is read as one line.
 const ROW_BYTES_MAX: usize = 240;
 /// What stands between two cells until the row is known.
@@ -88,11 +90,11 @@ impl View {
         if !source.contains('<') && !source.contains('&') {
             return None;
         }
-        let view = Reader::new(source, true).read();
-        let view = match view.says_something() {
-            true => view,
-            false => Reader::new(source, false).read(),
-        };
+        let mut view = Reader::new(source, true).read();
+        let is_strict = view.says_something();
+        if !is_strict {
+            view = Reader::new(source, false).read();
+        }
         if view.text == source {
             return None;
         }
@@ -104,7 +106,10 @@ impl View {
             above.below = Some(Box::new(view));
             return Some(above);
         }
-        Some(view)
+        match source.contains("&lt;") {
+            true => Some(Reader { shows_tags: true, ..Reader::new(source, is_strict) }.read()),
+            false => Some(view),
+        }
     }
 
     /// Whether anything in it is a letter or a digit.
@@ -154,6 +159,8 @@ struct Reader<'a> {
     source: &'a str,
     /// Navigation and the like are left out.
     strict: bool,
+    /// A tag that is written with references is shown as code: its reader sees a tag.
+    shows_tags: bool,
     /// Everything in angle brackets is a tag: the text declares itself to be XML.
     declared: bool,
     out: View,
@@ -215,6 +222,7 @@ impl<'a> Reader<'a> {
         Reader {
             source,
             strict,
+            shows_tags: false,
             declared,
             out: View::default(),
             closed: BTreeMap::new(),
@@ -303,6 +311,11 @@ impl<'a> Reader<'a> {
             return None;
         }
         self.copy(from, at);
+        if tag.closes && !self.declared && self.is_mention(&tag, at) {
+            self.settle();
+            self.push(&format!("`{}>`", tag.text), at, tag.bytes);
+            return Some(at + tag.bytes);
+        }
         let element = match elements::element(&tag.name) {
             Element::Inline | Element::Hidden | Element::Navigation | Element::Control
                 if self.declared =>
@@ -342,10 +355,7 @@ impl<'a> Reader<'a> {
         if !elements::is_known(&tag.name) {
             return false;
         }
-        if tag.closes {
-            return !self.is_mention(tag, at);
-        }
-        if elements::stands_alone(&tag.name) {
+        if tag.closes || elements::stands_alone(&tag.name) {
             return true;
         }
         let attributes = tag.has_attributes();
@@ -604,6 +614,15 @@ impl<'a> Reader<'a> {
 
     /// A character reference as its character.
     fn reference(&mut self, from: usize, at: usize) -> Option<usize> {
+        if self.shows_tags
+            && let Some((tag, bytes)) = shown_tag(&self.source[at..])
+        {
+            self.copy(from, at);
+            self.settle();
+            // It is longer in the source, so that it counts as no copy.
+            self.push(&format!("`{tag}`"), at, bytes);
+            return Some(at + bytes);
+        }
         let (character, bytes) = entities::read_closed(&self.source[at..])?;
         self.copy(from, at);
         let blank = character.is_whitespace();
@@ -744,6 +763,18 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A tag of HTML that is written with references, as its reader sees it, and its bytes: `&lt;b&gt;`.
+fn shown_tag(rest: &str) -> Option<(String, usize)> {
+    let (begin, end) = ("&lt;", "&gt;");
+    let inner = prefix(rest.strip_prefix(begin)?, SHOWN_TAG_BYTES_MAX);
+    let inner = &inner[..inner.find(end)?];
+    let tag = format!("<{inner}>");
+    let read = Tag::read(&tag).filter(|read| read.bytes == tag.len())?;
+    let is_tag = elements::is_known(&read.name) && !inner.contains(['`', '&', '\n']);
+    is_tag.then_some(())?;
+    Some((tag, begin.len() + inner.len() + end.len()))
+}
+
 /// Bytes of a comment, a declaration or a processing instruction.
 fn not_shown(rest: &str) -> Option<usize> {
     if let Some(body) = rest.strip_prefix("<!--") {
@@ -813,7 +844,6 @@ mod tests {
             "&",
             "<b",
             "an open <b> nobody closes",
-            "Ben closes the </div> element, and the <meta> element has no content.",
         ] {
             assert_eq!(plain_of(text), text);
         }
@@ -858,7 +888,11 @@ mod tests {
         assert_eq!(plain_of("if a &lt; b"), "if a < b");
         assert_eq!(
             plain_of("Use &lt;b&gt; and &lt;/b&gt; for bold."),
-            "Use <b> and </b> for bold."
+            "Use `<b>` and `</b>` for bold."
+        );
+        assert_eq!(
+            plain_of("The </div> and the <meta> element."),
+            "The `</div>` and the <meta> element."
         );
         assert_eq!(plain_of("end of a part.</p>\n<p>Next</p>"), "end of a part.\n\nNext");
         assert_eq!(
