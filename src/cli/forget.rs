@@ -488,7 +488,7 @@ fn names_of(bus: Option<&SummaryBus>, found: &Traces) -> Result<BTreeSet<String>
     let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
         if found.summaries.contains_key(one.id()) {
             let day = text(&one.item.value["day"]);
-            names.insert(format!("{day}  {}", one.name()));
+            names.insert(format!("{day}  {}", one.heading()));
         }
         std::ops::ControlFlow::Continue(())
     });
