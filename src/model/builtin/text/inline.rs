@@ -1,12 +1,15 @@
 //! Marks of Markdown and HTML between the words of a text: bold words, links, pictures, tags.
 //!
 //! Contract. A link leaves its words: `[words](address "title")`, `[words][label]`, `<https://a.example>`. A picture
-//! leaves nothing, also inside a link, and so does the mark of a footnote. A known tag of HTML leaves nothing. What stands between backticks is code and
-//! stays as it is. A hyphen that only breaks a word at the end of a line leaves nothing. Brackets that are no link stay:
-//! `a[i]`, `[1]`. The cost grows with the length of the text and no faster.
+//! leaves nothing, also inside a link, and so does the mark of a footnote. A known tag of HTML leaves nothing, and so does
+//! a tag that its text closes. What stands between backticks is code and stays as it is. A hyphen that only breaks a word at
+//! the end of a line leaves nothing, and neither does the stroke before a sign that is meant as it stands: `\*`. Brackets
+//! that are no link stay: `a[i]`, `[1]`. So do stars and lines in paths, patterns and identifiers: `src/*/x_*.rs`. The cost
+//! grows with the length of the text and no faster.
 //!
 //! See docs/adr/0134-marks-in-texts-and-histories.md.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::markup::prefix;
@@ -118,10 +121,14 @@ pub(crate) fn defines_label(line: &str) -> bool {
     let address = words.next().unwrap_or("");
     let title = words.next();
     let is_label = !label.is_empty() && !label.starts_with('^') && !label.contains(['[', ']']);
-    let is_address = address.starts_with(['#', '/', '<', '.'])
-        || address.contains("://")
-        || address.starts_with("mailto:")
-        || title.is_none() && address.trim_end_matches(['.', ',']).contains(['/', '.', '#']);
+    let is_web = address.contains("://") || address.starts_with("mailto:");
+    let leads = address.starts_with(['#', '/', '<', '.', '?']);
+    // `[12]: 3.5` is a row, `[Ana]: ok.` is something that somebody says.
+    let names = label.contains(char::is_alphabetic) && address.contains(char::is_alphabetic);
+    let inner = address.trim_end_matches(['.', ',', ':', '!', '?']);
+    let is_place =
+        names && title.is_none() && (inner.contains(['/', '.', '#']) || inner.contains("::"));
+    let is_address = is_web || leads && (address.len() > 1 || title.is_some()) || is_place;
     is_label && is_address && title.is_none_or(|title| title.starts_with(['"', '\'', '(']))
 }
 
@@ -133,7 +140,9 @@ pub(crate) fn leads_elsewhere(item: &str) -> bool {
         && link_at(item, 0, &closings).is_some_and(|(close, end)| {
             let words = unmarked(&item[1..close]);
             let is_place = item[close..].starts_with("](#");
-            end == item.len() && (is_place || words.split_whitespace().count() <= NAME_WORDS_MAX)
+            let has_letter = |word: &&str| word.contains(char::is_alphanumeric);
+            let count = words.split_whitespace().filter(has_letter).count();
+            end == item.len() && (is_place || count <= NAME_WORDS_MAX)
         })
 }
 
@@ -147,15 +156,17 @@ pub(crate) fn link_length(line: &str) -> usize {
 
 /// The marks of a text, in order and apart from one another.
 fn marks(source: &str) -> Vec<Range<usize>> {
-    if !source.contains(['*', '_', '~', '[', '<', BREAK]) {
+    if !source.contains(['*', '_', '~', '[', '<', '\\', BREAK]) {
         return Vec::new();
     }
     let closings = closings(source);
+    let closed = closed_tags(source);
     let mut marks: Vec<Range<usize>> = Vec::new();
     // Where what was opened ends, and how long its end is: innermost last.
     let mut open: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
-    while let Some(step) = source[at..].find(['*', '_', '~', '[', '!', ']', '<', '>', '`', BREAK]) {
+    let signs = ['*', '_', '~', '[', '!', ']', '<', '>', '`', '\\', BREAK];
+    while let Some(step) = source[at..].find(signs) {
         at += step;
         while open.last().is_some_and(|end| end.start < at) {
             open.pop();
@@ -170,17 +181,24 @@ fn marks(source: &str) -> Vec<Range<usize>> {
             b'`' => Begun::Words(code_length(rest)),
             b'!' if rest.starts_with("![") => link_at(source, at + 1, &closings)
                 .map_or(Begun::Nothing, |(_, end)| Begun::Mark(end - at)),
-            b'[' if rest.starts_with("[^") => Begun::mark(note_length(rest)),
+            b'\\' if is_escape(rest) => {
+                marks.push(at..at + 1);
+                Begun::Words(1 + width(&rest[1..]))
+            }
+            b'[' if rest.starts_with("[^") => Begun::mark(note_length(&source[..at], rest)),
             b'[' => link_at(source, at, &closings)
                 .map_or(Begun::Nothing, |(close, end)| Begun::Pair(1, close..end)),
             b'<' => match address_in_angles(rest) {
                 Some(length) => Begun::Address(at + length - 1),
-                None => Begun::mark(tag_length(&source[..at], rest)),
+                None => Begun::mark(tag_length(&source[..at], rest, &closed)),
             },
             b'*' | b'_' => stressed(&source[..at], rest).map_or(Begun::Nothing, |(mark, inner)| {
                 let end = at + mark + inner;
                 Begun::Pair(mark, end..end + mark)
             }),
+            b'~' if rest.starts_with("~~~") => {
+                Begun::Words(rest.len() - rest.trim_start_matches('~').len())
+            }
             b'~' if rest.starts_with("~~") => struck(source, at),
             _ if rest.starts_with(BREAK) => Begun::mark(broken_word(rest)),
             _ => Begun::Nothing,
@@ -227,33 +245,71 @@ impl Begun {
     }
 }
 
-/// The length of the mark of stressed words that begin here, and of the words: `**so**`, `*so*`, `_so_`. Neither `2**3`
-/// nor `a_name` nor `__name__` is stressed.
+/// Whether a stroke only says that the sign behind it is no mark: `\*`.
+fn is_escape(rest: &str) -> bool {
+    rest[1..].starts_with(['*', '_', '~', '[', ']', '<', '>', '`'])
+}
+
+/// The length of the mark of stressed words that begin here, and of the words: `**so**`, `*so*`, `_so_`. Nothing is
+/// stressed in `2**3`, `a_name`, `__name__`, `src/*/x_*.rs` and `*.rs, *.toml`.
 fn stressed(before: &str, rest: &str) -> Option<(usize, usize)> {
     let sign = rest.chars().next()?;
-    let mark = if rest.starts_with("**") { "**" } else { &rest[..1] };
+    let twice = ["**", "__"].into_iter().find(|mark| rest.starts_with(mark));
+    let mark = twice.unwrap_or(&rest[..1]);
     let inner = &rest[mark.len()..];
-    let is_edge = |c: char| c.is_whitespace() || c == sign;
-    if inner.starts_with(is_edge) || before.ends_with(|c: char| c.is_alphanumeric() || c == sign) {
+    let opens = |c: char| {
+        !c.is_whitespace() && c != sign && !is_in_path(c) && !matches!(c, ')' | ',' | ';')
+    };
+    let is_name = mark.len() == 2 && inner.starts_with('.') && !inner[1..].starts_with(is_in_path);
+    if !inner.starts_with(opens) && !is_name
+        || before.ends_with(|c: char| c.is_alphanumeric() || c == sign || is_in_path(c))
+        || before.ends_with("::")
+    {
         return None;
     }
     let end = inner.find(mark)?;
     let (words, behind) = (&inner[..end], &inner[end + mark.len()..]);
     // One star or line may stand in bold words, and is then none that ends.
-    let is_one = mark.len() == 2
+    let is_one = mark == "**"
         || !(behind.starts_with(sign) || sign == '_' && behind.starts_with(char::is_alphanumeric));
-    (!words.ends_with(char::is_whitespace) && is_one).then_some((mark.len(), end))
+    // `__init__` is a name, `__no name__` is stressed.
+    let is_apart = mark != "__" || words.contains(char::is_whitespace);
+    let is_closed = !words.ends_with(char::is_whitespace) && !words.contains("\n\n");
+    (is_one && is_apart && is_closed && ends_word(words, behind)).then_some((mark.len(), end))
 }
 
-/// The length of the mark of a footnote, `[^1]`, or of the mark before its text, `[^1]: `; or 0.
-fn note_length(text: &str) -> usize {
-    let Some(end) = text.bytes().take(LABEL_BYTES_MAX).position(|byte| byte == b']') else {
-        return 0;
-    };
-    if end < 3 || text[..end].contains(char::is_whitespace) {
+/// Signs beside which a star is part of a path or of a pattern.
+fn is_in_path(sign: char) -> bool {
+    matches!(sign, '/' | '\\' | '.' | '=' | '&')
+}
+
+/// Whether the mark between two texts may end stressed words. The one in `*a,*b` and in `x_*.rs` begins another word.
+fn ends_word(words: &str, behind: &str) -> bool {
+    let mut next = behind.chars();
+    let first = next.next();
+    let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+    let is_after_sign =
+        words.ends_with(|c: char| c.is_ascii_punctuation() && !matches!(c, '`' | ')' | ']'));
+    match first {
+        Some('/' | '\\' | '=') => false,
+        Some('.') => !is_letter(next.next()),
+        // `*ser*ial` is one word.
+        _ => !is_letter(first) || !is_after_sign && !words.contains(char::is_whitespace),
+    }
+}
+
+/// The length of the mark of a footnote, `[^1]`, or of the mark before its text, `[^1]: `; or 0. A set of signs in a
+/// pattern is none: `[^a]*`.
+fn note_length(before: &str, text: &str) -> usize {
+    let is_label = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '*');
+    let label = text[2..].find(|c| !is_label(c)).unwrap_or(text.len() - 2);
+    let is_note = (1..LABEL_BYTES_MAX).contains(&label)
+        && text[2 + label..].starts_with(']')
+        && !before.ends_with(['[', '(', '\\', '/', '^']);
+    let behind = if is_note { &text[label + 3..] } else { text };
+    if !is_note || behind.starts_with(['*', '+', '?', '{', '-']) {
         return 0;
     }
-    let behind = &text[end + 1..];
     let said = behind.strip_prefix(':').map_or(behind, str::trim_start);
     text.len() - said.len()
 }
@@ -261,7 +317,10 @@ fn note_length(text: &str) -> usize {
 /// Words that are struck in the middle of others are not said any more. Those that begin a text are: it is about them.
 fn struck(source: &str, at: usize) -> Begun {
     let inner = source[at + 2..].find("~~");
+    let words = inner.map_or("", |inner| &source[at + 2..at + 2 + inner]);
     match inner {
+        // Words of two paragraphs are not struck.
+        Some(_) if words.is_empty() || words.contains("\n\n") => Begun::Words(2),
         Some(inner) if source[..at].trim().is_empty() => {
             let end = at + 2 + inner;
             Begun::Pair(2, end..end + 2)
@@ -288,9 +347,11 @@ fn broken_word(text: &str) -> usize {
 fn closings(source: &str) -> Vec<(usize, usize)> {
     let (mut open, mut pairs) = (Vec::new(), Vec::new());
     let mut at = 0;
-    while let Some(step) = source[at..].find(['[', ']', '`']) {
+    while let Some(step) = source[at..].find(['[', ']', '`', '\\']) {
         at += step;
         match source.as_bytes()[at] {
+            b'\\' if is_escape(&source[at..]) => at += 1,
+            b'\\' => {}
             b'[' => open.push(at),
             b']' => pairs.extend(open.pop().map(|start| (start, at))),
             // No bracket in code is one of a link.
@@ -355,26 +416,50 @@ fn address_in_angles(text: &str) -> Option<usize> {
     (is_address && is_plain).then_some(end + 1)
 }
 
+/// The name of the tag that a text begins with, behind `<` or `</`; empty where there is none.
+fn tag_name(text: &str) -> &str {
+    let inner = text[1..].strip_prefix('/').unwrap_or(&text[1..]);
+    let is_sign = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    &inner[..inner.bytes().take_while(is_sign).count()]
+}
+
+/// The names of the tags that a text opens and closes: `<b>so</b>`.
+fn closed_tags(source: &str) -> BTreeSet<&str> {
+    let mut opened = BTreeSet::new();
+    let mut closed = BTreeSet::new();
+    if source.contains("</") {
+        for (at, _) in source.match_indices('<') {
+            let name = tag_name(&source[at..]);
+            let is_end = source[at + 1..].starts_with('/');
+            if is_end && opened.contains(name) {
+                closed.insert(name);
+            } else if !is_end && !name.is_empty() {
+                opened.insert(name);
+            }
+        }
+    }
+    closed
+}
+
 /// The length of the tag of HTML at the beginning of a text, or 0.
-fn tag_length(before: &str, text: &str) -> usize {
+fn tag_length(before: &str, text: &str, closed: &BTreeSet<&str>) -> usize {
     if text.starts_with("<!--") {
         return prefix(text, TAG_BYTES_MAX).find("-->").map_or(0, |end| end + 3);
     }
-    let inner = text[1..].strip_prefix('/').unwrap_or(&text[1..]);
-    let name =
-        inner.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'-').count();
-    let is_known = name > 0 && TAGS.contains(&format!(" {} ", inner[..name].to_ascii_lowercase()))
+    let (name, is_end) = (tag_name(text), text[1..].starts_with('/'));
+    let behind = &text[1 + usize::from(is_end) + name.len()..];
+    let is_in = |list: &str| list.contains(&format!(" {} ", name.to_ascii_lowercase()));
+    let is_paired = closed.contains(name);
+    let is_known = !name.is_empty() && (is_paired || is_in(TAGS))
         // A tag of somebody's own: `<a-name/>`.
-        || inner[..name].contains('-') && inner[name..].trim_start().starts_with("/>");
+        || name.contains('-') && behind.trim_start().starts_with("/>");
     // `Vec<a>` holds no tag.
     let is_apart =
-        text[1..].starts_with('/') || !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-    if !is_known || !is_apart && !inner[..name].eq_ignore_ascii_case("br") {
+        is_end || is_paired || !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    if !is_known || !is_apart && !name.eq_ignore_ascii_case("br") {
         return 0;
     }
-    let behind = &inner[name..];
-    let is_word = WORDS.contains(&format!(" {} ", inner[..name].to_ascii_lowercase()));
-    if is_word && behind.starts_with('>') && !text[1..].starts_with('/') {
+    if !is_paired && !is_end && behind.starts_with('>') && is_in(WORDS) {
         return 0;
     }
     if !behind.starts_with(|c: char| c.is_whitespace() || matches!(c, '>' | '/')) {
@@ -421,6 +506,9 @@ mod tests {
                 "Write to <ana@a.example> or <https://a.example>.",
                 "Write to ana@a.example or https://a.example.",
             ),
+            ("__No name__ of \\*it\\* and \\[x\\](y)", "No name of *it* and [x](y)"),
+            ("**src/a.rs**: *it*, (*so*) and **.NET**", "src/a.rs: it, (so) and .NET"),
+            ("A <note kind=\"x\">word</note> and <i>b</i>", "A word and b"),
             (
                 "A <kbd>key</kbd>, a<br>line<!-- no word --> and <img src=\"x\" alt=\"y\"> it.",
                 "A key, aline and  it.",
@@ -439,6 +527,11 @@ mod tests {
             "Open [a `](b)` c",
             "Take a_name_here, __init__ and _a",
             "* a star * and 2 * 3 * 4",
+            "All of src/*/x_*.rs, *.rs, *.toml and a/**/b/**/c",
+            "‘*’ is a star, _’ is a line and *",
+            "use a::*; use b::*; f(*a,*b) and a*b*c",
+            "A Vec<String> of <name> in <place>, [^a-z]* and [^b]+",
+            "It is ~~~~ long, *one\n\ntwo*",
         ] {
             assert_eq!(unmarked(plain), plain);
         }
@@ -463,6 +556,9 @@ mod tests {
             "[//]: # (a comment)",
             "[comment]: <> (a comment)",
             "[ana]: mailto:ana@a.example",
+            "[1]: https://a.example",
+            "[`Read`]: crate::Read",
+            "[find]: ?q=a",
         ] {
             assert!(defines_label(line), "{line}");
         }
@@ -472,6 +568,9 @@ mod tests {
             "[10:04]: the roof leaks",
             "[a] b",
             "[x]: yes.",
+            "[12]: 3.5",
+            "[Ana]: 10.30",
+            "[Ana]: /",
         ] {
             assert!(!defines_label(line), "{line}");
         }
@@ -479,6 +578,7 @@ mod tests {
             "[How to use it in a page](#usage)",
             "[`Documentation`](https://a.example)",
             "[guide][g]",
+            "[Questions & Answers](q.md)",
         ] {
             assert!(leads_elsewhere(line), "{line}");
         }
