@@ -232,8 +232,11 @@ fn without_frame(text: &str) -> &str {
     let read = Text::new(vec![Part { id: "", text: head }]);
     let mut said = read.blocks.iter().filter(|block| block.kind != Kind::Signature);
     let Some(first) = said.next() else { return text };
-    // Behind words no code follows: calls of tools and texts of attachments are not what somebody said.
-    let is_said = |block: &&Block| first.kind == Kind::Code || block.kind != Kind::Code;
+    // Behind words no code follows: calls of tools and texts of attachments are not what somebody said. Nor is the mail
+    // that an answer quotes.
+    let is_said = |block: &&Block| {
+        [Kind::Code, Kind::Quote].iter().all(|kind| first.kind == *kind || block.kind != *kind)
+    };
     let last = said.take_while(is_said).last().unwrap_or(first);
     // A heading and a list keep their marks: a line is kept whole.
     let start = head[..first.text.start].rfind('\n').map_or(0, |at| at + 1);
@@ -379,6 +382,14 @@ mod tests {
         let expected = "La reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.";
         assert_eq!(stand_in(&source(mail)), expected);
         assert_eq!(stand_in(&source("Hi Paul,\n")), "Hi Paul,");
+        for answer in [
+            "Yes, ten is fine.\n\nOn Mon, 2 Mar 2026, Ana <a@b.example> wrote:\n> Is ten fine?\n> Ana\n",
+            "Yes, ten is fine.\n\nLe lun. 2 mars 2026 à 10:12, Ana Ruiz <a@b.example>\na écrit :\n\nIs ten fine?\n",
+            "Yes, ten is fine.\n> Is ten fine?\n",
+        ] {
+            assert_eq!(stand_in(&source(answer)), "Yes, ten is fine.", "{answer}");
+        }
+        assert_eq!(stand_in(&source("> A quote.\n> It goes on.\n")), "> A quote.\n> It goes on.");
         let asked = "How many boards?\n\n[attachment: a.txt]\n\n```attachment\nThe walls.\n```";
         assert_eq!(stand_in(&source(asked)), "How many boards?");
         assert_eq!(stand_in(&source("# Plan\n\n- one\n- two\n")), "# Plan\n\n- one\n- two");

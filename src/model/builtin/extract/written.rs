@@ -169,6 +169,11 @@ pub(crate) fn day_of_name(name: &str, order: Option<Order>) -> Option<NaiveDate>
     only(stem, order).or_else(nested)
 }
 
+/// The only day of a line whose order of day and month is clear; `None` where it names several.
+pub(crate) fn only_day(line: &str) -> Option<NaiveDate> {
+    only(line, None)
+}
+
 /// The only day of a line; `None` where it names several.
 fn only(line: &str, order: Option<Order>) -> Option<NaiveDate> {
     let found = all(line);

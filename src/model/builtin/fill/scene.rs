@@ -28,6 +28,8 @@ use crate::markup::html;
 pub(crate) const ITEMS_MAX: usize = 2000;
 /// Words of running text from which on a text needs nothing else to be summed up.
 const PROSE_WORDS_MIN: usize = 8;
+/// Words of running text from which on what is beside the matter is left out.
+const POINT_WORDS_MIN: usize = 3;
 /// Texts that have their say in a summary of several, and bytes of a sentence of one.
 const TOGETHER_MAX: usize = 60;
 const TOGETHER_BYTES: usize = 240;
@@ -533,7 +535,10 @@ impl<'t, 'a> Scene<'t, 'a> {
             found.iter().map(|&at| self.text.tokens_of(at).len()).sum()
         };
         let mut rest = found.clone();
-        rest.retain(|&at| !quality::is_aside(self.text, at));
+        rest.retain(|&at| !quality::is_aside(self.text, at) && !self.text.is_around_history(at));
+        let found = if words(&rest) >= POINT_WORDS_MIN { rest } else { found };
+        let mut rest = found.clone();
+        rest.retain(|&at| !quality::leads_to_code(self.text, at));
         let found = if words(&rest) >= PROSE_WORDS_MIN { rest } else { found };
         let mut rest = found.clone();
         rest.retain(|&at| !quality::is_beside(self.text, at));

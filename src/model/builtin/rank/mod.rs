@@ -8,11 +8,10 @@
 //! earlier sentence.
 
 pub(crate) mod antecedents;
-mod history;
 pub mod quality;
 pub mod select;
 
-use super::text::Text;
+use super::text::{Text, history};
 
 /// Part of the random walk that follows the graph.
 const DAMPING: f64 = 0.85;
@@ -140,13 +139,35 @@ impl Matrix {
 pub fn score(text: &Text<'_>, matrix: &Matrix) -> Vec<f64> {
     let centrality = matrix.centrality();
     let lead = quality::lead(text);
-    let ages = history::factors(text);
+    let ages = by_age(text);
     (0..matrix.rows())
         .map(|row| {
             let interest = WEIGHT_CENTRALITY * centrality[row] + WEIGHT_LEAD * lead[row];
             interest * quality::of(text, row) * ages[row]
         })
         .collect()
+}
+
+/// Factors by the age of a version; older ones have the last.
+const AGES: [f64; 5] = [1.0, 0.5, 0.3, 0.2, 0.12];
+/// Factor of what stands around a history.
+const AROUND: f64 = 0.3;
+
+/// The factor of each sentence by the version of a history that it is about, above 0 and at most 1.
+fn by_age(text: &Text<'_>) -> Vec<f64> {
+    let mut factors = vec![1.0; text.sentences.len()];
+    let mut fill = |blocks: std::ops::Range<usize>, factor: f64| {
+        for block in &text.blocks[blocks] {
+            factors[block.sentences.clone()].fill(factor);
+        }
+    };
+    let history = text.history();
+    history.around.iter().for_each(|blocks| fill(blocks.clone(), AROUND));
+    for release in &history.releases {
+        let age = history::steps(text, release);
+        fill(release.blocks.clone(), AGES[age.min(AGES.len() - 1)]);
+    }
+    factors
 }
 
 fn scale(mut scores: Vec<f64>) -> Vec<f64> {
@@ -211,6 +232,19 @@ A dog barked outside. Construction of the tram line starts in May.";
         for (one, other) in scale(rank).iter().zip(matrix.centrality()) {
             assert!((one - other).abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn the_newest_version_of_a_history_counts_most() {
+        let source = "# Changes\n\nAll changes are listed.\n\n## 2.1.0\n\nA clock.\n\n## 2.0.1\n\nA door.\n\n## 1.9.0\n\nA wall.\n";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let factors = by_age(&text);
+        let of = |words: &str| {
+            let at = (0..factors.len()).find(|at| text.sentence(*at).contains(words));
+            factors[at.expect("said")]
+        };
+        assert_eq!((of("clock"), of("door"), of("wall")), (AGES[0], AGES[1], AGES[2]));
+        assert_eq!(of("All changes"), AROUND);
     }
 
     #[test]

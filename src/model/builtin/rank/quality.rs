@@ -8,6 +8,11 @@ use super::super::text::{Block, Kind, Role, Text, inline, lines};
 
 /// Sentences of a part over which its lead fades.
 const LEAD_FADE: f64 = 2.0;
+/// Sentences of a part among which one may say what the thing is, and words of it in which it does.
+const DEFINED_SENTENCES: u32 = 8;
+const DEFINED_WORDS: usize = 6;
+/// Position credit of a sentence that says it.
+const DEFINED: f64 = 1.6;
 /// Words with content from which on a sentence is not worth more for having them.
 const CONTENT_FULL: usize = 30;
 /// Factors of a sentence that announces what decides, of one under a heading that does, and of one with
@@ -32,16 +37,21 @@ const MORE_WORDS_MAX: usize = 10;
 /// The end of a longer part counts a little: conclusions live there.
 const CLOSING: f64 = 0.4;
 
-/// Position credit of every sentence, 0..=1: full at the start of a part, fading; a part of many
+/// Position credit of every sentence: full at the start of a part, fading; a part of many
 /// sections starts anew, weaker, under each heading.
 pub fn lead(text: &Text<'_>) -> Vec<f64> {
     let mut scores = Vec::with_capacity(text.sentences.len());
     let (mut part, mut section) = (usize::MAX, usize::MAX);
     let (mut in_part, mut in_section) = (0_u32, 0_u32);
+    let mut title = None;
     for (index, sentence) in text.sentences.iter().enumerate() {
         let block = &text.blocks[sentence.block];
         if sentence.part != part {
             (part, section, in_part, in_section) = (sentence.part, block.section, 0, 0);
+            title = None;
+        }
+        if matches!(block.kind, Kind::Heading(_)) && in_part == 0 {
+            title = title.or(Some(index));
         }
         if block.section != section {
             (section, in_section) = (block.section, 0);
@@ -50,13 +60,33 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
         let from_section = 0.6 / (1.0 + f64::from(in_section));
         let last = text.sentences.get(index + 1).is_none_or(|next| next.part != part);
         let closing = if last && in_part > 5 { CLOSING } else { 0.0 };
-        scores.push(from_part.max(from_section).max(closing));
+        let is_defined = in_part < DEFINED_SENTENCES
+            && is_prose(block.kind)
+            && title.is_some_and(|title| defines(text, title, index));
+        // So does the first sentence below a title.
+        let is_first = in_part == 0 && is_prose(block.kind) && title.is_some();
+        let whole = if is_defined || is_first { DEFINED } else { 0.0 };
+        scores.push(from_part.max(from_section).max(closing).max(whole));
         if matches!(block.kind, Kind::Paragraph | Kind::Item) && courtesy(text, index).is_none() {
             in_part += 1;
             in_section += 1;
         }
     }
     scores
+}
+
+/// Whether a sentence says what the thing is that the title names: `Serde is a framework …`.
+fn defines(text: &Text<'_>, title: usize, sentence: usize) -> bool {
+    let tokens = text.tokens_of(sentence);
+    let verb = tokens
+        .iter()
+        .take(DEFINED_WORDS)
+        .position(|token| lexicon().weight.defines.contains(text.folded(token)));
+    let named = |token: &Token| {
+        let term = text.term(token);
+        term.is_some() && text.tokens_of(title).iter().any(|other| text.term(other) == term)
+    };
+    verb.is_some_and(|verb| tokens[..verb].iter().any(named))
 }
 
 /// Whether a block is part of the running text. Other blocks, such as headings, are summarized only when a
@@ -160,7 +190,7 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
         factor *= 0.85;
     }
     if text.sentence(sentence).ends_with(':') {
-        factor *= 0.6;
+        factor *= if leads_to_code(text, sentence) { 0.2 } else { 0.6 };
     }
     factor
 }
@@ -170,7 +200,7 @@ fn is_among_names(text: &Text<'_>, sentence: usize) -> bool {
     let at = text.sentences[sentence].block;
     let part = text.blocks[at].part;
     let is_item = |block: &Block| block.kind == Kind::Item;
-    let said = |block: &Block| &text.parts[block.part].text[block.text.clone()];
+    let said = |block: &Block| said_in(text, block);
     let above =
         text.blocks[..at].iter().rev().take(NAMES_MAX).take_while(|block| block.part == part);
     let mut above = above.skip_while(|block| is_item(&text.blocks[at]) && is_item(block));
@@ -207,12 +237,55 @@ pub(crate) fn is_beside(text: &Text<'_>, sentence: usize) -> bool {
 
 /// Whether the heading above a sentence is one for what is beside the matter: `License`, `How to contribute`.
 pub(crate) fn is_aside(text: &Text<'_>, sentence: usize) -> bool {
-    let Some(heading) = heading_above(text, sentence) else { return false };
-    let mut titles = heading.sentences.clone().filter(|at| *at != sentence);
-    titles.any(|at| {
-        let tokens = text.tokens_of(at);
-        tokens.len() <= ASIDE_WORDS_MAX && says_any(text, at, &lexicon().weight.asides)
-    })
+    let asides = text.asides.get_or_init(|| asides(text));
+    let block = text.block_of(sentence);
+    !matches!(block.kind, Kind::Heading(_)) && asides[text.sentences[sentence].block]
+}
+
+/// Whether each block stands in a section that is beside the matter, or in one below such a section.
+fn asides(text: &Text<'_>) -> Vec<bool> {
+    let mut aside: Option<(usize, u8)> = None;
+    let mut found = Vec::with_capacity(text.blocks.len());
+    // The label stands outside of a header.
+    let line = |block: &Block| {
+        let source = text.parts[block.part].text;
+        let start = source[..block.text.start].rfind('\n').map_or(0, |at| at + 1);
+        &source[start..block.text.end]
+    };
+    let is_record = text.blocks.iter().any(|block| lines::lists_attendance(line(block)));
+    for block in &text.blocks {
+        aside = aside.filter(|(part, _)| *part == block.part);
+        if let Kind::Heading(level) = block.kind {
+            aside = aside.filter(|(_, open)| *open < level);
+            let is_aside = block.sentences.clone().any(|at| names_aside(text, at, is_record));
+            aside = aside.or_else(|| is_aside.then_some((block.part, level)));
+        }
+        found.push(aside.is_some());
+    }
+    found
+}
+
+/// Whether a heading is one for what is beside the matter. In minutes the agenda is said again below.
+fn names_aside(text: &Text<'_>, heading: usize, is_record: bool) -> bool {
+    let weight = &lexicon().weight;
+    text.tokens_of(heading).len() <= ASIDE_WORDS_MAX
+        && (says_any(text, heading, &weight.asides)
+            || is_record && says_any(text, heading, &weight.agendas))
+}
+
+fn said_in<'t>(text: &'t Text<'_>, block: &Block) -> &'t str {
+    &text.parts[block.part].text[block.text.clone()]
+}
+
+/// Whether a sentence only leads to what stands below it: `For example:` above code.
+pub(crate) fn leads_to_code(text: &Text<'_>, sentence: usize) -> bool {
+    let at = text.sentences[sentence].block;
+    let block = &text.blocks[at];
+    let next = text.blocks.get(at + 1).filter(|next| next.part == block.part);
+    let ends = |sign: char| matches!(sign, '*' | '_' | ' ');
+    block.sentences.end == sentence + 1
+        && text.sentence(sentence).trim_end_matches(ends).ends_with(':')
+        && next.is_none_or(|next| matches!(next.kind, Kind::Code | Kind::Link | Kind::Heading(_)))
 }
 
 /// Whether a sentence has a number that is more than an ordinal: an amount, a share, a time, a day.
@@ -395,6 +468,45 @@ mod tests {
         let beside: Vec<&str> = beside.map(|at| text.sentence(at)).collect();
         assert_eq!(beside.len(), 2, "{beside:?}");
         assert!(beside[0].starts_with("The tiles") && beside[1].starts_with("The parts"));
+    }
+
+    #[test]
+    fn sections_beside_the_matter_are_left_out_with_those_below_them() {
+        let source = "# Roof\n\n## Contributing\n\nOne.\n\n### Tests\n\nTwo.\n\n## Use\n\nThree.\n\n## Literatur\n\n- Four.\n";
+        let text = Text::new(vec![Part { id: "m", text: source }]);
+        let aside = (0..text.sentences.len()).filter(|at| is_aside(&text, *at));
+        let aside: Vec<&str> = aside.map(|at| text.sentence(at)).collect();
+        assert_eq!(aside, ["One.", "Two.", "Four."]);
+        // An agenda is beside the matter in minutes only.
+        let agenda = "## Agenda\n\n- The roof\n\n## Roof\n\nWe mend the roof.\n";
+        let minutes = format!("Present: Ana, Ben\n\n{agenda}");
+        for (source, expected) in [(agenda, 0), (minutes.as_str(), 1)] {
+            let text = Text::new(vec![Part { id: "m", text: source }]);
+            let aside = (0..text.sentences.len()).filter(|at| is_aside(&text, *at)).count();
+            assert_eq!(aside, expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_leads_to_code_is_told_from_one_that_leads_to_a_list() {
+        let source = "Run this:\n\n```\nls\n```\n\nBring these:\n\n- a hose\n";
+        let text = Text::new(vec![Part { id: "m", text: source }]);
+        let leading: Vec<bool> =
+            (0..text.sentences.len()).map(|at| leads_to_code(&text, at)).collect();
+        assert_eq!(leading.iter().filter(|leads| **leads).count(), 1, "{leading:?}");
+    }
+
+    #[test]
+    fn the_sentence_that_says_what_the_title_names_has_the_most_credit() {
+        for source in [
+            "# The pump\n\nThanks to all.\n\nA word first. The pump is a machine that moves water.\n",
+            "# Pumpe\n\nEin Wort vorab. Die Pumpe ist eine Maschine, die Wasser bewegt.\n",
+            "# La bomba\n\nUna palabra antes. La bomba es una máquina que mueve el agua.\n",
+        ] {
+            let text = Text::new(vec![Part { id: "m", text: source }]);
+            let lead = lead(&text);
+            assert_eq!(lead.last(), Some(&DEFINED), "{source}");
+        }
     }
 
     #[test]

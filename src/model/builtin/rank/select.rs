@@ -99,7 +99,9 @@ fn length(text: &Text<'_>, sentence: usize) -> usize {
     let heading = heading.map_or(0, |heading| {
         (text.sentences[heading].end - text.sentences[heading].start).min(HEADING_BYTES_MAX)
     });
-    inline::visible_bytes(text.sentence(sentence)) + speaker + heading
+    let release = text.release_of(sentence).and_then(|release| release.name.clone());
+    let release = release.map_or(0, |name| name.len().min(HEADING_BYTES_MAX));
+    inline::visible_bytes(text.sentence(sentence)) + speaker + heading + release
 }
 
 /// A text built from pieces of sources: which bytes of it come from where.
@@ -215,6 +217,7 @@ impl Quoted {
         if let Some(record) = tables::record(text, index) {
             return self.push_record(text, index, &record, bytes);
         }
+        let is_named = self.push_release(text, index);
         // What is done must not read as something to do.
         let before = &text.parts[sentence.part].text[..sentence.start];
         let said = &text.parts[sentence.part].text[sentence.start..sentence.end];
@@ -236,8 +239,12 @@ impl Quoted {
                     let heading = &text.sentences[heading];
                     let words = &text.parts[heading.part].text[heading.start..heading.end];
                     let end = heading.start + words.trim_end_matches([':', ' ', '*']).len();
+                    let begin = self.text.len();
                     self.push_range(text, heading.part, heading.start, end, HEADING_BYTES_MAX);
                     self.text.push_str(COLON);
+                    if is_named {
+                        self.text.replace_range(begin - COLON.len()..begin, ", ");
+                    }
                 }
                 sentence.start
             }
@@ -247,8 +254,45 @@ impl Quoted {
         if start == sentence.start && follows_greeting(text, index) {
             self.capitalize(begin);
         }
-        let last = self.text.chars().next_back();
-        if last.is_some_and(|last| last.is_alphanumeric() || matches!(last, ')' | '%' | '€')) {
+        if lacks_stop(&self.text) {
+            self.text.push('.');
+        }
+    }
+
+    /// Appends the name of the version that a sentence is about, where no sentence of that version is shown yet.
+    fn push_release(&mut self, text: &Text<'_>, index: usize) -> bool {
+        let part = text.sentences[index].part;
+        let Some(release) = text.release_of(index) else { return false };
+        let first = text.blocks[release.blocks.start].text.start;
+        let end = text.blocks[release.blocks.end - 1].text.end;
+        let is_shown =
+            |piece: &QuotedRange| piece.part == part && (first..end).contains(&piece.start);
+        let is_heading = release.blocks.start == text.sentences[index].block;
+        let Some(name) = release.name.clone().filter(|_| !is_heading) else { return false };
+        // Several entries may be of one day.
+        let source = text.parts[part].text;
+        let is_same = |piece: &QuotedRange| {
+            piece.part == part && source[piece.start..piece.end] == source[name.clone()]
+        };
+        if self.pieces.iter().any(|piece| is_shown(piece) || is_same(piece)) {
+            return false;
+        }
+        self.push_range(text, part, name.start, name.end, HEADING_BYTES_MAX);
+        self.text.push_str(COLON);
+        true
+    }
+
+    /// Ends a sentence that leads to what is not shown with a stop: `It has these parts:`.
+    fn end_with_stop(&mut self, text: &Text<'_>) {
+        let end = self.text.len();
+        let last = self.pieces.last_mut().filter(|piece| piece.output_end == end);
+        let Some(last) = last.filter(|last| last.output_end - last.output_start > 1) else {
+            return;
+        };
+        let source = &text.parts[last.part].text[..last.end];
+        if self.text.ends_with(':') && source.ends_with(':') {
+            (last.output_end, last.end) = (last.output_end - 1, last.end - 1);
+            self.text.pop();
             self.text.push('.');
         }
     }
@@ -330,6 +374,15 @@ impl Quoted {
     }
 }
 
+/// Whether a text ends in a word, also in brackets or quotes, and in no stop.
+fn lacks_stop(text: &str) -> bool {
+    let closes = |c: char| matches!(c, ')' | '"' | '”' | '“' | '»' | '`');
+    let words = text.trim_end_matches(closes);
+    let is_stopped = words.ends_with(['.', '!', '?', '…']);
+    words.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '%' | '€'))
+        || text.ends_with(')') && !is_stopped
+}
+
 /// Whether a greeting stands right before a sentence.
 pub(crate) fn follows_greeting(text: &Text<'_>, sentence: usize) -> bool {
     let at = text.sentences[sentence].block;
@@ -366,9 +419,12 @@ pub(crate) fn shorten(source: &str, bytes: usize) -> &str {
 /// The summary of the allowed sentences.
 pub fn compose(text: &Text<'_>, picked: &[usize], budget: Budget) -> Quoted {
     let mut quoted = Quoted::default();
-    for &sentence in picked {
+    for (at, &sentence) in picked.iter().enumerate() {
         let room = budget.bytes.saturating_sub(quoted.text.len()).max(40);
         quoted.push_sentence(text, sentence, room);
+        if picked.get(at + 1) != Some(&(sentence + 1)) {
+            quoted.end_with_stop(text);
+        }
     }
     quoted
 }
@@ -472,6 +528,46 @@ mod tests {
         }
         for done in ["- [x] Cancel the contract.", "- [x] ~~Cancel the contract.~~"] {
             assert_eq!(shown(done), "Done: Cancel the contract.", "{done}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_leads_to_nothing_ends_in_a_stop_and_quotes_get_theirs() {
+        let source = "The pump has three parts:\n\n- a hose\n- a valve\n\nThey call it \"the heart\"\n\nIt leaks.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let shown = |picked: &[usize]| {
+            let quoted = compose(&text, picked, Budget { sentences: 3, bytes: 400 });
+            for piece in &quoted.pieces {
+                let said = &quoted.text[piece.output_start..piece.output_end];
+                assert_eq!(said, &source[piece.start..piece.end]);
+            }
+            quoted.text
+        };
+        assert_eq!(shown(&[0]), "The pump has three parts.");
+        assert_eq!(shown(&[0, 1]), "The pump has three parts: a hose.");
+        assert_eq!(shown(&[3, 4]), "They call it \"the heart\". It leaks.");
+        for (said, lacks) in
+            [("It leaks", true), ("f(x)", true), ("(It leaks.)", false), ("\"No!\"", false)]
+        {
+            assert_eq!(lacks_stop(said), lacks, "{said}");
+        }
+    }
+
+    #[test]
+    fn a_summary_of_changes_names_each_version_once() {
+        let source = "# Changes\n\n## [2.1.0] - 2026-03-04\n\n- A clock\n- A map\n\n### Fixed\n\n- A leak\n\n## 2.0.1\n\n### Fixed\n\n\
+                      - A door\n\n## 2.0.0\n\n- A wall\n";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let is_item = |at: &usize| text.block_of(*at).kind == Kind::Item;
+        let items: Vec<usize> = (0..text.sentences.len()).filter(is_item).collect();
+        let quoted = compose(&text, &items, Budget { sentences: 9, bytes: 400 });
+        assert_eq!(
+            quoted.text,
+            "2.1.0: A clock. A map. Fixed: A leak. 2.0.1, Fixed: A door. 2.0.0: A wall."
+        );
+        for piece in &quoted.pieces {
+            let said = &quoted.text[piece.output_start..piece.output_end];
+            assert_eq!(said, &source[piece.start..piece.end]);
         }
     }
 

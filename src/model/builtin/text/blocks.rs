@@ -9,15 +9,23 @@ use std::ops::Range;
 
 use super::super::extract::written;
 use super::super::lexicon::lexicon;
+use super::logs::{self, ENTRY_LEVEL, Log, LogLine};
 use super::stopwords::is_stop_word;
 use super::words::{fold, spaced};
-use super::{inline, lines};
+use super::{inline, lines, versions};
 
 /// A wrapped line shorter than this is taken to end its sentence, unless the next word did not fit.
 /// Fewest bytes of an answer above the mail that it answers; less is a mail that was passed on.
 const ANSWER_BYTES_MIN: usize = 40;
 /// Most bytes that somebody says who only passes on a mail.
 const PASSED_ON_BYTES_MAX: usize = 240;
+/// Most blocks above a mail that is passed on in which such words are looked for.
+const PASSED_ON_BLOCKS_MAX: usize = 40;
+/// Most lines and bytes below the line that begins a signature.
+const SIGNATURE_LINES_MAX: usize = 30;
+const SIGNATURE_BYTES_MAX: usize = 2500;
+/// Spaces before a line of code that no fence marks.
+const CODE_INDENT: usize = 4;
 /// Fewest words of such a line in a row: menus of pages have fewer.
 const LINE_WORDS_MIN: usize = 3;
 const WRAP_BYTES_MIN: usize = 45;
@@ -200,6 +208,8 @@ struct Splitter<'a> {
     section: usize,
     /// Where the signs below a title begin. They may be those of code.
     underline: Option<usize>,
+    /// Where the second line of the words that announce a quote begins.
+    second_line: Option<usize>,
     /// The fence that begins the code at hand.
     fence: Option<Fence>,
     /// Inside a comment of HTML.
@@ -210,11 +220,15 @@ struct Splitter<'a> {
     in_query: bool,
     /// The directive of reStructuredText whose lines stand below.
     directive: Option<OpenDirective>,
+    /// Whether stars before a line that stands apart are those of a heading.
+    has_outline: bool,
     /// Whether a line such as `.. a word` is a comment.
     has_directives: bool,
     in_headers: bool,
     /// Whether lines such as `Date: …` at the beginning are headers of a mail.
     is_mail: bool,
+    /// The log of changes that the text is.
+    log: Option<Log>,
     /// Below the rule of a table.
     in_ruled: bool,
     in_quote: bool,
@@ -224,6 +238,8 @@ struct Splitter<'a> {
     after_closing: bool,
     /// Among lines that stand alone, see `is_in_row`.
     in_row: bool,
+    /// Whether a block is more than a header, a frame, a row or a link.
+    has_text: bool,
     /// Bytes of the paragraphs and items so far.
     said_bytes: usize,
     next: Option<&'a str>,
@@ -240,12 +256,14 @@ struct Splitter<'a> {
 
 impl<'a> Splitter<'a> {
     fn new(part: usize, source: &'a str, role: Role) -> Self {
+        let log = logs::log_of(source).filter(|_| role == Role::None);
         Splitter {
             part,
             source,
             blocks: Vec::new(),
             open: None,
-            speakers: recurring_labels(source),
+            // Labels of commits name nobody who speaks.
+            speakers: if log.is_some() { BTreeMap::new() } else { recurring_labels(source) },
             columns: columns(source),
             role,
             speaker: None,
@@ -255,10 +273,14 @@ impl<'a> Splitter<'a> {
             comments_end: source.rfind("-->").unwrap_or(0),
             in_query: false,
             directive: None,
+            has_outline: source.lines().any(|line| line.starts_with("** ")),
             has_directives: source.lines().any(lines::names_directive),
             in_headers: true,
             is_mail: begins_as_mail(source),
+            log,
             underline: None,
+            second_line: None,
+            has_text: false,
             in_ruled: false,
             in_quote: false,
             in_head_of_quote: false,
@@ -286,6 +308,12 @@ impl<'a> Splitter<'a> {
         if self.underline == Some(start) {
             return self.close();
         }
+        if self.second_line == Some(start) {
+            return self.single(
+                Kind::Signature,
+                start + lines::indent(line)..start + line.trim_end().len(),
+            );
+        }
         let fence = Fence::of(trimmed);
         if let Some(fence) = fence.filter(|fence| self.fence.is_none_or(|open| fence.ends(open))) {
             self.close();
@@ -302,10 +330,21 @@ impl<'a> Splitter<'a> {
         if self.fence.is_some() {
             return self.extend(Kind::Code, text);
         }
-        self.in_comment |= trimmed.starts_with("<!--") && start < self.comments_end;
-        if self.in_comment {
-            self.in_comment = !trimmed.contains("-->");
-            return self.single(Kind::Signature, text);
+        if self.in_comment || trimmed.starts_with("<!--") && start < self.comments_end {
+            return self.comment_line(start, line);
+        }
+        if let Some(found) = self.log.and_then(|log| logs::line_of(log, line)) {
+            return match found {
+                LogLine::Head(name) => {
+                    self.heading(ENTRY_LEVEL, start + name.start..start + name.end)
+                }
+                LogLine::Frame => self.single(Kind::Signature, text),
+            };
+        }
+        // The first line of what a commit says is no heading.
+        let is_below_head = self.blocks.last().is_some_and(|one| one.kind == Kind::Signature);
+        if self.log == Some(Log::Git) && self.open.is_none() && is_below_head {
+            return self.single(Kind::Item, text);
         }
         if self.in_query || lines::begins_query(trimmed) {
             self.in_query = !trimmed.ends_with(';');
@@ -323,6 +362,29 @@ impl<'a> Splitter<'a> {
         self.plain_line(start, line, text);
     }
 
+    /// A line in a comment of HTML, or one that begins with comments. Words behind them are text.
+    fn comment_line(&mut self, start: usize, line: &str) {
+        let (begin, end) = (lines::indent(line), line.trim_end().len());
+        let mut at = begin;
+        loop {
+            let Some(length) = line[at..].find("-->") else {
+                self.in_comment = true;
+                return self.single(Kind::Signature, start + begin..start + end);
+            };
+            at += length + "-->".len();
+            at += lines::indent(&line[at..]);
+            if !(line[at..].starts_with("<!--") && start + at < self.comments_end) {
+                break;
+            }
+        }
+        self.in_comment = false;
+        if at >= end {
+            return self.single(Kind::Signature, start + begin..start + end);
+        }
+        self.close();
+        self.line(start + at, &line[at..]);
+    }
+
     fn plain_line(&mut self, start: usize, line: &str, text: Range<usize>) {
         let trimmed = line.trim();
         self.in_ruled &= trimmed.contains('|');
@@ -337,7 +399,11 @@ impl<'a> Splitter<'a> {
         if start < self.head_end && lines::labelled(line).is_none() {
             return self.single(Kind::Signature, text);
         }
-        let begins_quote = lines::announces_quote(line);
+        let is_wrapped = self.announces_quote_in_two_lines(line);
+        if is_wrapped {
+            self.second_line = Some(self.source.len() - self.rest.len());
+        }
+        let begins_quote = lines::announces_quote(line) || is_wrapped;
         let begins_other_mail = !self.in_quote && self.is_head_of_other_mail(line);
         let is_passed_on = || (begins_quote || begins_other_mail) && self.passes_on();
         if lines::announces_forward(line) || is_passed_on() {
@@ -362,7 +428,7 @@ impl<'a> Splitter<'a> {
         }
         self.in_quote |= begins_quote || begins_other_mail;
         self.in_head_of_quote |= begins_quote || begins_other_mail;
-        self.in_signature |= matches!(trimmed, "--" | "-- " | "—") || is_device_signature(trimmed);
+        self.in_signature = self.in_signature || self.begins_signature(trimmed);
         // The line that announces a quote, and the head of what is quoted, say nothing themselves.
         if self.in_signature || begins_quote || self.in_head_of_quote && heads_mail(line) {
             return self.single(Kind::Signature, text);
@@ -370,13 +436,19 @@ impl<'a> Splitter<'a> {
         self.in_head_of_quote = false;
         if self.in_quote || trimmed.starts_with('>') {
             let marks = trimmed.len() - trimmed.trim_start_matches(['>', ' ']).len();
-            return self.single(Kind::Quote, (text.start + marks).min(text.end)..text.end);
+            let kind = if self.is_motto() { Kind::Paragraph } else { Kind::Quote };
+            return self.single(kind, (text.start + marks).min(text.end)..text.end);
         }
-        if lines::is_row_of_marks(trimmed) {
+        let is_apart = self.open.is_none();
+        if lines::is_row_of_marks(trimmed) || lines::is_empty_item(trimmed, is_apart) {
             return self.close();
         }
+        if self.role == Role::None && (lines::is_code(trimmed) || self.is_indented_code(line)) {
+            return self.extend(Kind::Code, text);
+        }
         let says_nothing = inline::is_made_of_marks(trimmed) || inline::defines_label(trimmed);
-        let is_alone = self.open.is_none() && self.next.is_none_or(|next| next.trim().is_empty());
+        let ends = |next: &str| next.trim().is_empty() || lines::list_item(next).is_some();
+        let is_alone = self.open.is_none() && self.next.is_none_or(ends);
         if says_nothing || is_alone && inline::leads_elsewhere(trimmed) {
             return self.single(Kind::Link, text);
         }
@@ -387,6 +459,9 @@ impl<'a> Splitter<'a> {
         }
         if let Some((level, range)) = lines::marked_heading(line) {
             return self.heading(level, start + range.start..start + range.end);
+        }
+        if let Some((level, stars)) = self.outline_heading(line) {
+            return self.heading(level, start + stars..text.end);
         }
         if trimmed.starts_with('|') {
             return self.table_line(line, text);
@@ -413,7 +488,11 @@ impl<'a> Splitter<'a> {
         if lines::is_spaced_out(line) || self.is_tabbed_row(trimmed) {
             return self.single(Kind::Table, text);
         }
-        if self.open.is_none() && (lines::plain_heading(line) || self.heads_what_follows(line)) {
+        if self.open.is_none()
+            && (lines::plain_heading(line)
+                || self.heads_what_follows(line)
+                || self.heads_version(line))
+        {
             return self.heading(6, text);
         }
         if lines::is_row(trimmed) {
@@ -423,6 +502,21 @@ impl<'a> Splitter<'a> {
             return self.single(Kind::Header, start + id.start..start + id.end);
         }
         self.running(line, text);
+    }
+
+    /// The level of a heading of an outline, and where its words begin: `* Changes in release 3.8`, `** Bug fixes`.
+    fn outline_heading(&self, line: &str) -> Option<(u8, usize)> {
+        const LEVELS_MAX: usize = 4;
+        let words = line.trim_start_matches('*');
+        let level = line.len() - words.len();
+        let is_apart = self.after_blank && self.next.is_none_or(|next| next.trim().is_empty());
+        let is_heading = self.has_outline
+            && is_apart
+            && (1..=LEVELS_MAX).contains(&level)
+            && words.starts_with(' ')
+            && words.trim_start().starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+            && !words.trim_end().ends_with(['.', '!', '?', ';', ',']);
+        is_heading.then(|| (level as u8, line.len() - words.trim_start().len()))
     }
 
     /// Reads a line that begins a directive of reStructuredText, or stands below one and is an option of it or no text:
@@ -505,7 +599,12 @@ impl<'a> Splitter<'a> {
     /// Whether the one who sends a text only passes on what stands below: they say nothing, or say so in few words.
     fn passes_on(&self) -> bool {
         let is_said = |block: &&Block| matches!(block.kind, Kind::Paragraph | Kind::Item);
-        let said = self.blocks.iter().chain(&self.open).filter(is_said);
+        // Few words stand in few blocks.
+        if self.said_bytes > PASSED_ON_BYTES_MAX {
+            return false;
+        }
+        let above = self.blocks.len().saturating_sub(PASSED_ON_BLOCKS_MAX);
+        let said = self.blocks[above..].iter().chain(&self.open).filter(is_said);
         let said: Vec<&str> = said.map(|block| &self.source[block.text.clone()]).collect();
         let bytes: usize = said.iter().map(|words| words.len()).sum();
         let in_words = || {
@@ -532,12 +631,9 @@ impl<'a> Splitter<'a> {
     /// The first line of a text, alone in its paragraph, that names it.
     fn opens_with_title(&mut self, line: &str) -> bool {
         let alone = self.next.is_some_and(|next| self.is_apart(next));
-        let first = self.blocks.iter().all(|block| {
-            matches!(block.kind, Kind::Header | Kind::Signature | Kind::Table | Kind::Link)
-        });
         self.role == Role::None
             && alone
-            && first
+            && !self.has_text
             && self.open.is_none()
             && !self.rest.trim().is_empty()
             && lines::opens_as_title(line)
@@ -582,6 +678,25 @@ impl<'a> Splitter<'a> {
         alone && !self.is_in_row(line)
     }
 
+    /// Whether a quote of one line right below the title says what the text is about.
+    fn is_motto(&self) -> bool {
+        let is_title = self.blocks.last().is_some_and(|block| block.kind == Kind::Heading(1));
+        let is_one = self.next.is_none_or(|next| next.trim().is_empty());
+        self.role == Role::None && !self.in_quote && self.section == 1 && is_title && is_one
+    }
+
+    /// Whether a line that stands alone names a version in small letters: `version 1.34 - Ana, 2026-02-13`.
+    fn heads_version(&self, line: &str) -> bool {
+        let is_short = line.len() <= HEAD_LINE_BYTES_MAX;
+        let alone = self.after_blank && self.next.is_some_and(|next| self.is_apart(next));
+        self.role == Role::None
+            && is_short
+            && alone
+            && line.contains('.')
+            && !line.trim_end().ends_with('.')
+            && versions::version_in(line.trim()).is_some_and(|found| found.is_sure)
+    }
+
     /// Whether the next line is blank, or a header of the text.
     fn is_apart(&self, next: &str) -> bool {
         let at = self.source.len() - self.rest.len();
@@ -595,6 +710,62 @@ impl<'a> Splitter<'a> {
             && blocks.next().is_some_and(|first| {
                 first.kind == Kind::Signature && lines::greets(&self.source[first.text.clone()])
             })
+    }
+
+    /// Whether a signature begins here: something is said above, and little stands below, up to what is quoted.
+    fn begins_signature(&self, line: &str) -> bool {
+        let is_begun = matches!(line, "--" | "—") || is_device_signature(line);
+        if !is_begun || self.said_bytes == 0 && self.open.is_none() {
+            return false;
+        }
+        let mut bytes = 0;
+        for (count, line) in self.rest.lines().enumerate() {
+            if line.starts_with('>')
+                || lines::announces_quote(line)
+                || lines::announces_forward(line)
+            {
+                return true;
+            }
+            bytes += line.len();
+            if count >= SIGNATURE_LINES_MAX
+                || bytes > SIGNATURE_BYTES_MAX
+                || lines::marked_heading(line).is_some()
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether a line and the next one announce a quote together: `Le 3 mars 2025, Ana <a@b.example>` above `a écrit :`.
+    fn announces_quote_in_two_lines(&self, line: &str) -> bool {
+        const BYTES_MAX: usize = 120;
+        let Some(next) = self.next.map(str::trim) else { return false };
+        let is_head = line.len() <= BYTES_MAX
+            && line.contains(|c: char| c.is_ascii_digit())
+            && next.len() <= BYTES_MAX
+            && next.ends_with(':');
+        is_head
+            && !lines::announces_quote(line)
+            && lines::announces_quote(&format!("{} {next}", line.trim()))
+    }
+
+    /// Whether a line that no fence marks is code: it is indented below words that are not, or goes on such code.
+    fn is_indented_code(&self, line: &str) -> bool {
+        let is_indented = line.starts_with('\t') || lines::indent(line) >= CODE_INDENT;
+        if !is_indented || self.log.is_some() {
+            return false;
+        }
+        if self.open.as_ref().is_some_and(|open| open.kind == Kind::Code) {
+            return true;
+        }
+        let above = self.blocks.last().filter(|_| self.after_blank && self.open.is_none());
+        let is_below = above.is_some_and(|above| {
+            let before = &self.source[..above.text.start];
+            let start = before.rfind('\n').map_or(0, |at| at + 1);
+            above.kind == Kind::Code || lines::indent(&before[start..]) < lines::indent(line)
+        });
+        is_below && lines::looks_like_code(line.trim())
     }
 
     /// Whether a line below the closing of a letter belongs to the name there: an office, a company, a telephone.
@@ -825,6 +996,8 @@ impl<'a> Splitter<'a> {
             if matches!(block.kind, Kind::Paragraph | Kind::Item) {
                 self.said_bytes += block.text.len();
             }
+            self.has_text |=
+                !matches!(block.kind, Kind::Header | Kind::Signature | Kind::Table | Kind::Link);
             self.blocks.push(block);
         }
     }
@@ -1097,6 +1270,84 @@ mod tests {
         let is_said = |kind: &Kind| matches!(kind, Kind::Paragraph | Kind::Item | Kind::Heading(_));
         let found = kinds(source).into_iter().filter(|(kind, _)| is_said(kind));
         found.map(|(_, text)| text).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn a_signature_is_short_and_stands_below_words() {
+        let long = "The pump is old and leaks on most days.\n\n".repeat(80);
+        let body = long.trim_end().replace("\n\n", "|");
+        for (source, expected) in [
+            (
+                "The pump leaks on most days.\n\n--\nAna Ruiz\nHead of pumps\n",
+                "The pump leaks on most days.",
+            ),
+            (format!("A start.\n\n--\n\n{long}").as_str(), format!("A start.|{body}").as_str()),
+            ("Unsubscribe\n\nThe pump leaks on most days.\n", "The pump leaks on most days."),
+            ("A start.\n\n—\n\n## Pumps\n\nThey leak.\n", "A start.|Pumps|They leak."),
+        ] {
+            assert_eq!(said(source), expected);
+        }
+    }
+
+    #[test]
+    fn words_behind_comments_are_text_and_items_without_words_are_none() {
+        assert_eq!(said("<!-- a note --> The pump leaks.\n"), "The pump leaks.");
+        assert_eq!(said("<!-- a --><!-- b\nc --> The pump leaks.\n"), "The pump leaks.");
+        assert_eq!(said("<!-- a note\nover two lines -->\nThe pump leaks.\n"), "The pump leaks.");
+        assert_eq!(said("- Buy a hose\n-\n- [ ]\n- Buy a valve\n"), "Buy a hose|Buy a valve");
+        assert_eq!(
+            said("We meet in the hall at nine and go then up to the room\n12.\n"),
+            "We meet in the hall at nine and go then up to the room\n12."
+        );
+    }
+
+    #[test]
+    fn a_quote_that_two_lines_announce_is_no_text_of_the_mail() {
+        for head in [
+            "Le lun. 3 mars 2025 à 10:12, Jean Dupont <j@x.example>\na écrit :",
+            "Am Mo., 3. März 2025 um 10:12 Uhr schrieb Jean Dupont\n<j@x.example>:",
+            "El lun, 3 mar 2025 a las 10:12, Jean Dupont (<j@x.example>)\nescribió:",
+            "On Mon, Mar 3, 2025 at 10:12 AM Jean Dupont <j@x.example>\nwrote:",
+        ] {
+            let source = format!("Ten is fine for all of us here.\n\n{head}\n\nIs ten fine?\n");
+            assert_eq!(said(&source), "Ten is fine for all of us here.", "{head}");
+        }
+    }
+
+    #[test]
+    fn lines_of_code_are_no_text() {
+        let source = "Install it with one command.\n\n    $ cargo install pump\n\n`cargo run`\n\nThen run it.\n\n    let a = pump();\n    b\n\n\
+                      It runs.\n";
+        assert_eq!(said(source), "Install it with one command.|Then run it.|It runs.");
+        // A page whose words are all indented has no code.
+        let page = "    The pump has a valve; it leaks.\n\n    The hose = 3 m.\n";
+        assert_eq!(said(page), "The pump has a valve; it leaks.|The hose = 3 m.");
+    }
+
+    #[test]
+    fn headings_of_an_outline_and_lines_with_a_version_are_headings() {
+        let source = "* Changes in release 3.8\n\n** Bug fixes\n\n  The pump runs.\n\n* Changes in release 3.7\n\n  The hose fits.\n";
+        let headings = |source: &str| {
+            let headings =
+                kinds(source).into_iter().filter(|(kind, _)| matches!(kind, Kind::Heading(_)));
+            headings.map(|(_, text)| text.to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            headings(source),
+            ["Changes in release 3.8", "Bug fixes", "Changes in release 3.7"]
+        );
+        assert_eq!(headings("* one\n** two\n* three\n"), [""; 0]);
+        let plain = "News of the pump for all.\n\nversion 1.34 - Ana Ruiz, 2026-02-13\n\n* The hose fits.\n";
+        assert_eq!(headings(plain), ["version 1.34 - Ana Ruiz, 2026-02-13"]);
+    }
+
+    #[test]
+    fn a_quote_of_one_line_below_the_title_says_what_the_text_is_about() {
+        assert_eq!(
+            said("# Pump\n\n> It moves water\n\nIt leaks.\n"),
+            "Pump|It moves water|It leaks."
+        );
+        assert_eq!(said("# Pump\n\n> It moves\n> water\n\nIt leaks.\n"), "Pump|It leaks.");
     }
 
     #[test]

@@ -14,9 +14,6 @@ const SECTION_BLOCKS_MAX: usize = 200;
 /// Words beside that for what is done in a heading: `Done this week`.
 const BESIDE_MAX: usize = 2;
 
-/// Words beside which nothing is done yet: `To be done`, `Done by Friday`.
-const OPENS: [&str; 8] = ["to", "be", "by", "zu", "a", "por", "para", "bis"];
-
 impl Text<'_> {
     /// Whether a sentence is marked as done, or as still to do; `None` where no mark stands.
     pub(crate) fn mark_of(&self, sentence: usize) -> Option<bool> {
@@ -79,7 +76,7 @@ impl Text<'_> {
         let others = rest.iter().filter(|word| !is_beside(word)).count();
         // `Not done` says the opposite.
         let denies = |word: &str| {
-            OPENS.contains(&word)
+            ask.still_open.contains(word)
                 || lexicon().denials.contains(word)
                 || lexicon().languages.iter().any(|habits| {
                     let open = [&habits.done.not_yet, &habits.done.not_yet_here];

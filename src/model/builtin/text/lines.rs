@@ -81,6 +81,57 @@ pub(crate) fn list_item(line: &str) -> Option<usize> {
     (text < line.len()).then_some(text)
 }
 
+/// Whether a line is the mark of an item that has no words: `-`, `- [ ]`. A number may end a sentence, unless it stands
+/// apart.
+pub(crate) fn is_empty_item(line: &str, is_apart: bool) -> bool {
+    const MARKS: [&str; 11] = ["-", "*", "+", "•", "◦", "▪", "●", "·", "--", "–", "—"];
+    let mark = BOXES.iter().find_map(|mark| line.strip_suffix(mark)).unwrap_or(line).trim_end();
+    let is_number = || {
+        let number = mark.strip_suffix(['.', ')']).unwrap_or_default();
+        (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    mark.is_empty() || MARKS.contains(&mark) || is_apart && is_number()
+}
+
+/// Whether a line is code and nothing else: `` `make` ``, `$ make`.
+pub(crate) fn is_code(line: &str) -> bool {
+    let inner = line.strip_prefix('`').and_then(|rest| rest.strip_suffix('`'));
+    let is_quoted = inner.is_some_and(|inner| !inner.is_empty() && !inner.contains('`'));
+    let command = line.strip_prefix("$ ").and_then(|rest| rest.chars().next());
+    is_quoted || command.is_some_and(|first| first.is_ascii_lowercase() || "./~_".contains(first))
+}
+
+/// Whether an indented line has signs that stand in code and hardly ever between words.
+pub(crate) fn looks_like_code(line: &str) -> bool {
+    const SIGNS: [&str; 12] =
+        ["::", "();", " = ", "=>", "->", " --", "</", "/>", "&&", " | ", "://", "#!"];
+    const COMMANDS: [&str; 16] = [
+        "git",
+        "cargo",
+        "make",
+        "sudo",
+        "npm",
+        "pip",
+        "apt",
+        "apt-get",
+        "cd",
+        "mkdir",
+        "docker",
+        "brew",
+        "curl",
+        "export",
+        "./configure",
+        "python",
+    ];
+    let first = line.split(char::is_whitespace).next().unwrap_or_default();
+    is_code(line)
+        || list_item(line).is_none()
+            && (line.ends_with([';', '{', '}'])
+                || line.starts_with(['#', '<', '{', '}', '/', '$'])
+                || SIGNS.iter().any(|sign| line.contains(sign))
+                || COMMANDS.contains(&first) && !line.ends_with(['.', ',']))
+}
+
 const BOXES: [&str; 4] = ["[ ]", "[x]", "[X]", "[-]"];
 
 /// Whether the words of a list item stand behind a box, and whether the box is ticked.
@@ -463,7 +514,11 @@ pub(crate) fn is_frame(line: &str) -> bool {
     if text.len() > FRAME_BYTES_MAX {
         return false;
     }
-    if is_navigation(text) || is_page_mark(text) || stands_for_file(text) || opens_admonition(text)
+    if is_navigation(text)
+        || is_page_mark(text)
+        || heads_manual(text)
+        || stands_for_file(text)
+        || opens_admonition(text)
     {
         return true;
     }
@@ -490,6 +545,19 @@ fn is_navigation(line: &str) -> bool {
         let cells: Vec<&str> =
             line.split(mark).map(str::trim).filter(|cell| !cell.is_empty()).collect();
         cells.len() >= *least && cells.iter().all(|cell| is_link(cell))
+    })
+}
+
+/// `TAR(1)    GNU TAR Manual    TAR(1)`, `GNU    March 2026    TAR(1)`: the head and the foot of a page of a manual.
+fn heads_manual(line: &str) -> bool {
+    const APART: &str = "   ";
+    let last = line.rsplit_once(APART).and_then(|(_, last)| last.strip_suffix(')'));
+    let page = last.and_then(|last| last.rsplit_once('('));
+    page.is_some_and(|(name, section)| {
+        !name.is_empty()
+            && !name.contains(char::is_whitespace)
+            && section.len() <= 4
+            && section.starts_with(|c: char| c.is_ascii_digit())
     })
 }
 
@@ -520,7 +588,11 @@ fn stands_for_file(line: &str) -> bool {
 /// Columns set with spaces: `Category: Informational      March 2026`.
 pub(crate) fn is_spaced_out(line: &str) -> bool {
     let text = line.trim();
-    text.len() <= 120 && text.contains("    ") && !text.ends_with(['.', '!', '?'])
+    // Some writers put more spaces between sentences.
+    text.len() <= 120
+        && text.contains("    ")
+        && !text.contains(".    ")
+        && !text.ends_with(['.', '!', '?'])
 }
 
 /// Telephone, address or office under a name.
@@ -610,8 +682,11 @@ pub(crate) fn lists_attendance(line: &str) -> bool {
     let found = labelled(line)
         .filter(|found| !found.value.is_empty() && !has_digit(&line[found.value.clone()]));
     found.is_some_and(|found| {
+        const LABEL_WORDS_MAX: usize = 3;
         let label = fold(&line[found.label]);
-        label.split_whitespace().next().is_some_and(|word| lexicon().attendance.contains(word))
+        let mut words = label.split_whitespace();
+        words.next().is_some_and(|word| lexicon().attendance.contains(word))
+            && words.count() < LABEL_WORDS_MAX
     })
 }
 
@@ -1207,10 +1282,21 @@ mod tests {
 
     #[test]
     fn a_line_that_stands_for_a_file_is_no_sentence() {
-        for line in ["[attachment: plan of the garden.txt]", " [image] "] {
+        for line in [
+            "[attachment: plan of the garden.txt]",
+            " [image] ",
+            "TAR(1)          GNU TAR Manual         TAR(1)",
+            "dpkg 1.21        2026-03-05        dpkg-deb(1)",
+        ] {
             assert!(is_frame(line), "{line}");
         }
-        for line in ["[x] Order the tiles", "[1]", "[the plan]", "See [attachment: a.txt] first."] {
+        for line in [
+            "[x] Order the tiles",
+            "[1]",
+            "[the plan]",
+            "See [attachment: a.txt] first.",
+            "See tar(1)",
+        ] {
             assert!(!is_frame(line), "{line}");
         }
     }

@@ -8,17 +8,22 @@ pub mod blocks;
 pub(crate) mod decisions;
 pub(crate) mod finished;
 pub mod hash;
+pub(crate) mod history;
 pub(crate) mod inline;
 pub mod language;
 pub mod lines;
+pub(crate) mod logs;
 pub mod sentences;
 pub mod stopwords;
 pub(crate) mod tables;
+pub(crate) mod versions;
 pub mod words;
 
 use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::lexicon::Language;
+use history::History;
 use language::language_of;
 use words::{Token, Vocabulary};
 
@@ -61,6 +66,9 @@ pub struct Text<'a> {
     pub tokens: Vec<Token>,
     pub vocabulary: Vocabulary,
     pub language: Language,
+    history: OnceLock<History>,
+    /// Whether each block stands in a section beside the matter: see `rank::quality`.
+    pub(crate) asides: OnceLock<Vec<bool>>,
 }
 
 impl<'a> Text<'a> {
@@ -83,6 +91,8 @@ impl<'a> Text<'a> {
             tokens: Vec::new(),
             vocabulary: Vocabulary::new(language),
             language,
+            history: OnceLock::new(),
+            asides: OnceLock::new(),
         };
         for (index, part) in parts.iter().enumerate() {
             let titles = if index == 0 { titles } else { &[] };

@@ -136,7 +136,9 @@ fn boundary(text: &str, at: usize, closed: usize, character: char, casual: bool)
             };
             (!goes_on && (character != '.' || !short())).then_some(closed)
         }
-        '\n' => ends_with_stop(before).then_some(at),
+        '\n' => {
+            (ends_with_stop(before) && !ends_with_abbreviation(before, &text[at..])).then_some(at)
+        }
         _ => None,
     }
 }
@@ -218,6 +220,13 @@ pub(crate) fn is_abbreviation(before: &str) -> bool {
         || lexicon().abbreviations.contains(fold(word).as_str())
 }
 
+/// Whether a line ends in an abbreviation and the next one goes on: `a.k.a.` above `digests`, `Nr.` above `5`.
+fn ends_with_abbreviation(line: &str, rest: &str) -> bool {
+    let goes_on = |next: char| next.is_lowercase() || next.is_ascii_digit();
+    let is_low = rest.trim_start_matches([' ', '\t', '\n', '\r']).starts_with(goes_on);
+    is_low && line.trim_end().strip_suffix('.').is_some_and(is_abbreviation)
+}
+
 fn ends_with_stop(line: &str) -> bool {
     line.trim_end().ends_with(['.', '!', '?', '…', ':', ';'])
 }
@@ -265,6 +274,9 @@ mod tests {
             ("What is your name? My name is Jonas.", 2),
             ("My name is Jonas E. Smith.", 1),
             ("Please turn to p. 55.", 1),
+            ("The roof, a.k.a.\nthe top, leaks.", 1),
+            ("It is room Nr.\n5 of ten.", 1),
+            ("It leaks.\nthe roof is old.", 2),
             ("Were Jane and co. at the party?", 1),
             ("They closed the deal with Pitt, Briggs & Co. at noon.", 1),
             ("I can see Mt. Fuji from here.", 1),
