@@ -384,6 +384,9 @@ pub(crate) fn is_greeting_question(said: &str) -> bool {
     if !said.ends_with('?') {
         return false;
     }
+    // Who is greeted may stand at the end: `How are you doing today, Ben?`
+    let named = said.trim_end_matches(['?', ' ']).rsplit_once(',');
+    let said = named.filter(|(_, name)| lines::is_name(name.trim())).map_or(said, |(said, _)| said);
     let pieces = || said.split(|c: char| !c.is_alphanumeric()).filter(|piece| !piece.is_empty());
     let words: Vec<String> = pieces().map(fold).collect();
     if words.len() > WORDS_MAX {
@@ -546,6 +549,10 @@ mod tests {
     fn a_question_of_a_greeting_asks_nothing() {
         for greeting in [
             "How are you?",
+            "How are you doing today, Ben?",
+            "¿Y la familia?",
+            "Na, wie läuft's bei euch?",
+            "Salut, ça va bien chez vous ?",
             "Hi Ute, how are you today?",
             "¿Qué tal todo?",
             "Hola, Ivo, ¿cómo va todo?",

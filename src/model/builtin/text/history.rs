@@ -147,7 +147,7 @@ fn releases(
         let Kind::Heading(own) = text.blocks[at].kind else {
             continue;
         };
-        let version = versions.iter().position(|version| version.block == at);
+        let version = versions.binary_search_by_key(&at, |version| version.block).ok();
         let is_beside = releases.is_empty() == newest_first;
         let is_to_come = version.is_none() && is_beside && own == level && is_to_come(text, at);
         let ends = version.is_some() || is_to_come || own < level;

@@ -31,7 +31,7 @@ pub(crate) enum Log {
 pub(crate) enum LogLine {
     /// The head of an entry, and the words that name it.
     Head(Range<usize>),
-    /// Who and when, or what else is no text.
+    /// A line that is no text, such as the author and the day.
     Frame,
 }
 
