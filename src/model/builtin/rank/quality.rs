@@ -44,6 +44,7 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
     let (mut part, mut section) = (usize::MAX, usize::MAX);
     let (mut in_part, mut in_section) = (0_u32, 0_u32);
     let mut title = None;
+    let is_page = text.blocks.iter().any(|block| matches!(block.kind, Kind::Code | Kind::Link));
     for (index, sentence) in text.sentences.iter().enumerate() {
         let block = &text.blocks[sentence.block];
         if sentence.part != part {
@@ -63,8 +64,8 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
         let is_defined = in_part < DEFINED_SENTENCES
             && is_prose(block.kind)
             && title.is_some_and(|title| defines(text, title, index));
-        // So does the first sentence below a title.
-        let is_first = in_part == 0 && is_prose(block.kind) && title.is_some();
+        // So does the first sentence below the title of a page with code or links.
+        let is_first = is_page && in_part == 0 && is_prose(block.kind) && title.is_some();
         let whole = if is_defined || is_first { DEFINED } else { 0.0 };
         scores.push(from_part.max(from_section).max(closing).max(whole));
         if matches!(block.kind, Kind::Paragraph | Kind::Item) && courtesy(text, index).is_none() {
