@@ -158,7 +158,8 @@ fn unquoted(error: &ValidationError<'_>) -> Violation {
     };
     // Where a schema lets an answer name members itself, the place is told by the rule.
     let rule = error.schema_path().to_string();
-    let free = ["additionalProperties", "patternProperties", "unevaluatedProperties"];
+    let free =
+        ["additionalProperties", "patternProperties", "unevaluatedProperties", "propertyNames"];
     // The last part is the rule that is broken, and says nothing of the place.
     let above = rule.rsplit_once('/').map_or("", |(above, _)| above);
     let is_free = above.split('/').any(|part| free.contains(&part));

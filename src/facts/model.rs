@@ -97,7 +97,7 @@ pub struct Provenance {
 }
 
 /// A warning that begins so names the parameters that were not used.
-pub(crate) const PARAMS_IGNORED: &str = "parameters not used, because the sources say it: ";
+pub(crate) const PARAMS_IGNORED: &str = "parameters not used, because ";
 
 impl Provenance {
     /// The warning that names the parameters that were not used.

@@ -237,7 +237,7 @@ impl Asker<'_> {
                                 return Ok(self.settled(cleaned));
                             }
                             (Err(CannotRemove(removed)), ids) => {
-                                faults = Some(IdCheck::faults(&removed));
+                                faults = ids.map(|ids| ids.faults(&removed));
                                 ids.map(|ids| ids.complaints(&removed)).unwrap_or_default()
                             }
                         }

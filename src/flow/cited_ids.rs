@@ -4,10 +4,13 @@
 //! the form of an id and is not known is taken out; a bracket that names no other id goes with it. Words of
 //! other forms stay, and so does a bracket that the caller knows from a source.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Longest content of a bracket that is looked at, in bytes.
-const BRACKET_BYTES_MAX: usize = 400;
+pub(super) const BRACKET_BYTES_MAX: usize = 400;
+/// Most commas and semicolons in one id.
+const SIGNS_MAX: usize = 8;
 /// Most digits of a number that may stand for a source. A year has more.
 const NUMBER_DIGITS_MAX: usize = 3;
 
@@ -51,6 +54,54 @@ pub(super) fn shape(id: &str) -> String {
         }
     }
     shape
+}
+
+/// A text without the backslashes that Markdown puts before signs: `chk\\_9` is `chk_9`.
+pub(super) fn unescaped(text: &str) -> Cow<'_, str> {
+    match text.contains('\\') {
+        false => Cow::Borrowed(text),
+        true => Cow::Owned(bare_chars(text).map(|(_, c)| c).collect()),
+    }
+}
+
+/// The characters of a text without those backslashes, each with the place where it begins.
+pub(super) fn bare_chars(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let mut chars = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (at, c) = chars.next()?;
+        let escapes =
+            c == '\\' && chars.peek().is_some_and(|(_, sign)| sign.is_ascii_punctuation());
+        match escapes {
+            true => chars.next().map(|(_, sign)| (at, sign)),
+            false => Some((at, c)),
+        }
+    })
+}
+
+/// The words of a bracket, with commas or semicolons between them. An id may have such signs too: one that is known
+/// is one word, and so is an unknown one, where no blank and no other id stands behind the sign.
+pub(super) fn words<'t>(
+    content: &'t str,
+    is_known: &dyn Fn(&str) -> bool,
+    is_id: &dyn Fn(&str) -> bool,
+) -> Vec<&'t str> {
+    let mut ends: Vec<usize> = content.match_indices([',', ';']).map(|(at, _)| at).collect();
+    ends.push(content.len());
+    let (mut words, mut start, mut next) = (Vec::new(), 0, 0);
+    while next < ends.len() {
+        let until = ends.len().min(next + SIGNS_MAX);
+        let known = (next..until).rev().find(|at| is_known(content[start..ends[*at]].trim()));
+        let goes_on = |at: &usize| {
+            let part = &content[ends[*at - 1] + 1..ends[*at]];
+            let is_bare = !part.is_empty() && !part.contains(char::is_whitespace);
+            is_bare && !is_id(part) && is_id(content[start..ends[next]].trim())
+        };
+        let last = known.unwrap_or_else(|| next + (next + 1..until).take_while(goes_on).count());
+        words.push(content[start..ends[last]].trim());
+        (start, next) = (ends[last] + 1, last + 1);
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// A bracket of a line: where it begins and ends, and its content.
@@ -112,12 +163,15 @@ impl Citations<'_> {
 
     /// The ids that stay in a bracket; `None` when the bracket stays as it is.
     fn bracket(&self, bracket: &Bracket<'_>, clean: &mut Cleaned) -> Option<Vec<String>> {
-        let words = bracket.content.split([',', ';']).map(str::trim);
+        let known = |word: &str| (self.known)(word).or_else(|| (self.known)(&unescaped(word)));
+        let is_known = |word: &str| matches!(known(word), Some(Named::By(_)));
+        let is_id = |word: &str| known(word).is_some() || self.looks_like_id(&unescaped(word));
         let (mut ids, mut wrong, mut labels) = (Vec::new(), Vec::new(), Vec::new());
-        for word in words.filter(|word| !word.is_empty()) {
+        for word in words(bracket.content, &is_known, &is_id) {
+            let named = known(word);
             // A writer of Markdown escapes the signs of an id.
-            let word = word.replace('\\', "");
-            match (self.known)(&word) {
+            let word = unescaped(word).into_owned();
+            match named {
                 Some(Named::By(known)) => ids.extend(known),
                 Some(Named::Label(known)) => {
                     labels.push((word, known.clone()));
@@ -200,7 +254,7 @@ mod tests {
 
     fn clean(text: &str) -> (String, Vec<String>) {
         let known = |word: &str| match word {
-            "chk_1" | "other:a.txt" => Some(Named::By(vec![word.to_owned()])),
+            "chk_1" | "other:a.txt" | "other:b,c;d.md" => Some(Named::By(vec![word.to_owned()])),
             "n0_0" => Some(Named::By(vec!["chk_1".to_owned(), "chk_2".to_owned()])),
             "2" => Some(Named::Label(vec!["chk_2".to_owned()])),
             _ => None,
@@ -227,6 +281,10 @@ mod tests {
             ("A [chk_1; evt_7, 2].", "A [chk_1, chk_2].", &["evt_7"]),
             ("A [9] and [c44].", "A and.", &["9", "c44"]),
             ("[chk_9] A", " A", &["chk_9"]),
+            ("A [other:b,c;d.md].", "A [other:b,c;d.md].", &[]),
+            ("A [chk_1, other:b,c;d.md;2].", "A [chk_1, other:b,c;d.md, chk_2].", &[]),
+            ("A [other:x,y.md,chk_1,evt_7].", "A [chk_1].", &["other:x,y.md", "evt_7"]),
+            ("A \\[other\\:b\\,c;d\\.md, chk\\_9\\].", "A \\[other:b,c;d.md\\].", &["chk_9"]),
         ] {
             let gone: Vec<String> = gone.iter().map(ToString::to_string).collect();
             assert_eq!(clean(text), (expected.to_owned(), gone), "{text}");

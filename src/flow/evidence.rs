@@ -96,7 +96,8 @@ pub(super) fn held(
         if left.is_empty() {
             break;
         }
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // What is told of a source may have another form of its characters than a text.
+        let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ").nfc().collect();
         left.retain(|(parts, quote)| {
             let stands = stands_in(parts, &text);
             if stands {
@@ -106,6 +107,23 @@ pub(super) fn held(
         });
     }
     held
+}
+
+/// Whether a source has these words, and not only as a part of longer ones: `2` does not stand in `2026`.
+pub(super) fn says(quote: &str, sources: &[SourceText]) -> bool {
+    let quote = wanted(quote);
+    sources.iter().any(|source| {
+        let text = source.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        has_words(&quote, &text)
+    })
+}
+
+fn has_words(words: &str, text: &str) -> bool {
+    !words.is_empty()
+        && text.match_indices(words).any(|(at, _)| {
+            let ends = |c: Option<char>| !c.is_some_and(char::is_alphanumeric);
+            ends(text[..at].chars().next_back()) && ends(text[at + words.len()..].chars().next())
+        })
 }
 
 /// The texts in a value.
@@ -130,6 +148,11 @@ fn parts(quote: &str) -> Vec<String> {
 
 /// Whether a text has all parts in their order, with at most so many bytes between them as may be redacted.
 fn stands_in(parts: &[String], text: &str) -> bool {
+    if let [short] = parts
+        && short.len() < QUOTE_BYTES_MIN
+    {
+        return has_words(short, text);
+    }
     let Some(first) = parts.iter().position(|part| !part.trim().is_empty()) else { return false };
     let (first, more) = (&parts[first], &parts[first + 1..]);
     text.match_indices(first.as_str()).any(|(at, _)| {

@@ -1,6 +1,7 @@
 //! From what the nodes of a flow gave to its outcome: summary, evidence, quality and warnings.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
@@ -21,7 +22,7 @@ use crate::model::builtin::text::tables::is_record;
 use crate::model::builtin::text::{Block, Kind, Part, Text, sentences};
 use crate::model::{BUILTIN, Provider, SourceText};
 
-/// How many members of an answer that the schema does not know are named in the warning.
+/// How many places of members that the schema does not know, and how many corrected numbers, a warning names.
 const UNDECLARED_SHOWN: usize = 10;
 /// The warning of an outcome whose question was a short one for a small model, before the members.
 pub(crate) const FILLED_BY_RULE: &str = "filled by rule, not by the model: ";
@@ -106,9 +107,10 @@ impl GraphOutput<'_> {
             warnings.push(format!("answered by the fallback {}", model.provider));
         }
         if !ledger.undeclared.is_empty() {
-            let left_out = ledger.undeclared.iter().take(UNDECLARED_SHOWN);
-            let left_out: Vec<String> = left_out.map(|at| at.chars().take(80).collect()).collect();
-            warnings.push(format!("left out, unknown to the schema: {}", left_out.join(", ")));
+            warnings.push(format!(
+                "left out, unknown to the schema: {}",
+                places_of(&ledger.undeclared)
+            ));
         }
         if !ledger.clamped.is_empty() {
             let numbers: Vec<&str> =
@@ -117,8 +119,7 @@ impl GraphOutput<'_> {
                 .push(format!("numbers beyond their scale became its end: {}", numbers.join(", ")));
         }
         if !self.param_facts.ignored.is_empty() {
-            let names = self.param_facts.ignored.join(", ");
-            warnings.push(format!("{PARAMS_IGNORED}{names}"));
+            warnings.push(format!("{PARAMS_IGNORED}{}", self.param_facts.why_ignored()));
         }
         warnings.extend(ledger.corrected.iter().cloned());
         if !ledger.refused.is_empty() {
@@ -340,6 +341,24 @@ fn render_profiles(summary: &mut SummaryOutputs, tree: Option<&Hierarchy>) {
 /// Whether a member of an output is null.
 fn has_null(structured: &Value) -> bool {
     structured.as_object().is_some_and(|members| members.values().any(Value::is_null))
+}
+
+/// Where members were left out, and how many. Their names are words of a model, and the log keeps a warning when the
+/// answer is forgotten.
+fn places_of(left_out: &[String]) -> String {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for pointer in left_out {
+        let place = pointer.rsplit_once('/').map_or("", |(place, _)| place);
+        *places.entry(place).or_default() += 1;
+    }
+    let told = places.iter().take(UNDECLARED_SHOWN).map(|(place, count)| {
+        let members = if *count == 1 { "1 member".to_owned() } else { format!("{count} members") };
+        match *place {
+            "" => format!("{members} of the answer"),
+            place => format!("{members} of {place}"),
+        }
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

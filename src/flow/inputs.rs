@@ -82,6 +82,11 @@ pub(super) fn bind<'a>(
                 _ if given.contains_key(name) => continue,
                 Some(true) => {
                     param_facts.ignored.push(name.clone());
+                    if let Some(fact @ Binding::HomeTimezone) = binding_of(pack, name) {
+                        param_facts.zones.push(name.clone());
+                        let zone = surroundings.value(fact, params, sources, labels);
+                        param_facts.zone = zone.as_ref().map(pyvalue::to_str).unwrap_or_default();
+                    }
                     continue;
                 }
                 Some(false) => param_facts.used.push(name.clone()),
@@ -136,7 +141,8 @@ pub(super) fn bind<'a>(
         let optional = || is_optional(pack, &input.name).then_some(Value::Null);
         let value = given.remove(&input.name).or_else(|| input.default.clone()).or_else(optional);
         let Some(value) = value else {
-            return Err(FlowProblem::Input(format!("the flow needs the input {}", input.name)));
+            let missing = missing(&input.name, binding_of(pack, &input.name), sources.len());
+            return Err(FlowProblem::Input(missing));
         };
         if pictures::is_picture(&value) && pack.shows_to_model(&input.name) {
             let reason = format!("the input {} is a picture; {}", input.name, pictures::REFUSED);
@@ -193,6 +199,26 @@ fn labels_of(pack: &LoadedPack) -> Labels {
     }
 }
 
+/// What is said where an input has no value: which fact is not known, and what may stand in its place.
+fn missing(name: &str, fact: Option<&Binding>, sources: usize) -> String {
+    let needed = format!("the flow needs the input {name}");
+    let instead = format!("a parameter {name} of the request may say it");
+    match fact {
+        Some(fact @ Binding::Source(_)) if sources == 1 => {
+            format!("{needed}, and the source does not say it ({fact}); {instead}")
+        }
+        Some(fact @ Binding::Source(_)) if sources > 1 => {
+            format!(
+                "{needed}, and {sources} sources have no such fact as a whole ({fact}); {instead}"
+            )
+        }
+        Some(fact @ Binding::HomeProfile(_)) => {
+            format!("{needed}, and the settings do not say it ({fact}); {instead}")
+        }
+        _ => needed,
+    }
+}
+
 /// Whether the record says that an input must have a value, whatever default the flow gives it.
 fn is_required(pack: &LoadedPack, name: &str) -> bool {
     pack.record.io_contract.inputs.iter().any(|input| input.name == name && input.required)
@@ -238,7 +264,7 @@ fn own_sources(main: &str, value: &Value) -> Vec<SourceText> {
         other => texts_of(other),
     };
     // Composed, as the texts of sources are: a quote is compared with them.
-    vec![SourceText { id: main.to_owned(), text: text.nfc().collect() }]
+    vec![SourceText { id: main.to_owned(), text: composed(&text) }]
 }
 
 /// The items of a list of objects that each have a text, and an id that no other has.
@@ -251,14 +277,19 @@ fn items_with_ids(value: &Value) -> Option<Vec<SourceText>> {
 
 fn item_with_id(item: &Value) -> Option<SourceText> {
     let members = item.as_object()?;
-    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str())?.to_owned();
+    let text = TEXTS.iter().find_map(|name| members.get(*name)?.as_str())?;
     let names_it = |name: &str| name == "id" || name.ends_with("_id");
     let id = members.iter().find_map(|(name, value)| match value {
         Value::String(id) if names_it(name) && !id.is_empty() => Some(id.clone()),
         Value::Number(id) if names_it(name) => Some(id.to_string()),
         _ => None,
     })?;
-    Some(SourceText { id, text })
+    Some(SourceText { id, text: composed(text) })
+}
+
+/// A text with one form of its characters: `é` is one character, also where a file has two.
+fn composed(text: &str) -> String {
+    text.nfc().collect()
 }
 
 /// The texts inside a structured value, one line each, in order.
@@ -322,6 +353,8 @@ mod tests {
         assert_eq!(own_sources("items", &value), [source("items", "1\na\nb")]);
         let chunks = json!([{"chunk_id": "c1", "text": "one"}, {"text": "two", "id": 2}]);
         assert_eq!(own_sources("chunks", &chunks), [source("c1", "one"), source("2", "two")]);
+        let apart = json!([{"chunk_id": "c1", "text": "Cafe\u{301}"}, {"id": "c2", "text": "x"}]);
+        assert_eq!(own_sources("chunks", &apart)[0], source("c1", "Caf\u{e9}"));
         // An id that repeats names no item.
         let same = json!([{"id": "c", "text": "one"}, {"id": "c", "text": "two"}]);
         assert_eq!(own_sources("chunks", &same), [source("chunks", "c\none\nc\ntwo")]);

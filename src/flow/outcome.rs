@@ -131,8 +131,33 @@ fn is_zero(count: &usize) -> bool {
 pub(crate) struct ParamFacts {
     /// The input got the parameter.
     pub used: Vec<String>,
-    /// The input got what the sources say.
+    /// The input got what the sources say, or the zone of the home.
     pub ignored: Vec<String>,
+    /// Those of them that are the zone.
+    pub(crate) zones: Vec<String>,
+    /// The zone of the home, which they got.
+    pub(crate) zone: String,
+}
+
+impl ParamFacts {
+    /// Which parameters were not used, and what was used instead.
+    pub(super) fn why_ignored(&self) -> String {
+        let of_sources = self.ignored.iter().filter(|name| !self.zones.contains(name));
+        let of_sources: Vec<&str> = of_sources.map(String::as_str).collect();
+        let said = match of_sources.as_slice() {
+            [] => None,
+            names => Some(format!("the sources say it: {}", names.join(", "))),
+        };
+        let zone = match self.zones.as_slice() {
+            [] => None,
+            names => Some(format!(
+                "the times of the sources are written in {}, the time zone of the home: {}",
+                self.zone,
+                names.join(", ")
+            )),
+        };
+        said.into_iter().chain(zone).collect::<Vec<_>>().join("; because ")
+    }
 }
 
 /// The result of a flow that succeeded.
@@ -191,7 +216,7 @@ fn engine_version() -> &'static str {
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 pub enum FlowProblem {
     /// An input or parameter cannot be used.
-    #[error("bind the inputs: {0}")]
+    #[error("{0}")]
     Input(String),
     /// A template failed on these values.
     #[error(transparent)]

@@ -296,7 +296,7 @@ fn run_bound<'a>(
         let node = || pack.plan.outputs.first().map(|output| output.name.clone());
         let changes = ids.clean(&mut structured).map_err(|CannotRemove(removed)| {
             let (node, raw) = (node().unwrap_or_default(), structured.to_string());
-            FlowProblem::Schema { node, errors: IdCheck::faults(&removed), raw }
+            FlowProblem::Schema { node, errors: ids.faults(&removed), raw }
         })?;
         asker.ledger.lock().changes.add(changes);
         if pack.form() == Form::Markdown {

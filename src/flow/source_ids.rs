@@ -21,12 +21,15 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::cited_ids::{Citations, Cleaned, Named, shape};
+use super::cited_ids::{
+    BRACKET_BYTES_MAX, Citations, Cleaned, Named, bare_chars, shape, unescaped, words,
+};
 use super::evidence;
 use super::hierarchy::Hierarchy;
 use super::outcome::{RemovedId, RemovedQuote, ReplacedLabel};
 use super::project::Projection;
 use crate::contract::schema::Violation;
+use crate::markup::prefix;
 use crate::model::SourceText;
 use crate::model::builtin::text::lines;
 
@@ -78,7 +81,7 @@ impl IdClaims {
     pub(crate) fn of(schema: &Value, projection: &Projection) -> IdClaims {
         let mut paths = Vec::new();
         collect(schema, schema, claims_by_name, &mut Vec::new(), 0, &mut paths);
-        let split = |pointer: &String| pointer.split('/').skip(1).map(unescaped).collect();
+        let split = |pointer: &String| pointer.split('/').skip(1).map(of_pointer).collect();
         let quoted: Vec<Vec<String>> = projection.evidence_pointers().iter().map(split).collect();
         // What the projection calls a quote is looked up as one.
         paths.retain(|path| !quoted.iter().any(|quote| quote.starts_with(path)));
@@ -234,7 +237,7 @@ fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     target.and_then(|pointer| root.pointer(pointer)).unwrap_or(schema)
 }
 
-fn unescaped(segment: &str) -> String {
+fn of_pointer(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
@@ -427,6 +430,8 @@ impl<'a> KnownIds<'a> {
         if let Some(sources) = self.nodes.get(id) {
             return Meaning::Below(sources.clone());
         }
+        // A writer of Markdown escapes the signs of an id.
+        let id = unescaped(id);
         let bare = id.trim().trim_start_matches('[').trim_end_matches(']').trim();
         // A label shows the title and the author behind the id.
         let labels = [bare, bare.split(" | ").next().unwrap_or(bare)];
@@ -458,6 +463,19 @@ impl<'a> KnownIds<'a> {
         }
     }
 
+    /// Whether it is an id, and no label for one.
+    fn is_id(&self, id: &str) -> bool {
+        self.of_sources.ids.contains(id) || self.nodes.contains_key(id)
+    }
+
+    /// The known ids that have this one as a part.
+    fn around(&self, id: &str) -> Vec<&str> {
+        let of_inputs = self.of_inputs.values().flat_map(|given| &given.ids);
+        let ids = self.of_sources.ids.iter().chain(of_inputs).chain(self.nodes.keys());
+        let ids = ids.map(String::as_str);
+        ids.filter(|known| known.len() > id.len() && known.contains(id)).collect()
+    }
+
     fn states(&self, words: &str) -> bool {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
@@ -476,7 +494,7 @@ impl<'a> KnownIds<'a> {
             Meaning::Others(ids) => Some(Named::Label(ids)),
             Meaning::Nothing => None,
         };
-        let is_quoted = |content: &str| self.states(&format!("[{content}]").replace('\\', ""));
+        let is_quoted = |content: &str| self.states(&unescaped(&format!("[{content}]")));
         let shapes = self.of_sources.ids.iter().map(|id| shape(id)).collect();
         Citations { known: &known, is_quoted: &is_quoted, shapes }.clean(text)
     }
@@ -577,21 +595,37 @@ impl IdCheck<'_> {
     }
 
     /// What a failure says of them: no word of the answer, because a failure is kept when its source is forgotten.
-    pub(super) fn faults(removed: &[Removed]) -> Vec<Violation> {
+    pub(super) fn faults(&self, removed: &[Removed]) -> Vec<Violation> {
         let fault = |one: &Removed| {
             let message = match one.is_quote {
                 true => "the quote stands in no source, and nothing may stand in its place",
                 false => "the id is not in the input, and nothing may stand in its place",
             };
-            Violation { pointer: one.pointer.clone(), message: message.to_owned() }
+            Violation { pointer: self.known_place(&one.pointer), message: message.to_owned() }
         };
         removed.iter().map(fault).collect()
+    }
+
+    /// A pointer with `*` for each member that the schema does not name: an answer may have taken its name from a text.
+    fn known_place(&self, pointer: &str) -> String {
+        let mut place = String::with_capacity(pointer.len());
+        let mut schema = resolved(self.schema, self.schema);
+        for segment in pointer.split('/').skip(1) {
+            let name = of_pointer(segment);
+            let is_list = schema["items"].is_object();
+            let is_known = is_list || schema["properties"].get(&name).is_some();
+            place.push('/');
+            place.push_str(if is_known { segment } else { ANY });
+            let below = if is_list { &schema["items"] } else { inner(schema, &name) };
+            schema = resolved(self.schema, below);
+        }
+        place
     }
 
     /// Names the ids that may stand there instead. A member that is no id of a source is not filled with
     /// one: without an id of its own it stays empty.
     fn complaint(&self, one: &Removed) -> Violation {
-        let path: Vec<String> = one.pointer.split('/').skip(1).map(unescaped).collect();
+        let path: Vec<String> = one.pointer.split('/').skip(1).map(of_pointer).collect();
         let claim = self.claims.at(&path);
         let given: Vec<&str> =
             claim.and_then(|claim| self.given(claim)).map_or(vec![], GivenIds::sorted);
@@ -661,7 +695,13 @@ impl IdCheck<'_> {
         self.unknown_in_prose(answer, self.schema, (&mut Vec::new(), &begins), &mut changes);
         let ids = changes.removed.iter().filter(|one| !one.is_quote);
         let gone = ids.map(|one| one.words.as_str());
-        let gone: Vec<&str> = gone.filter(|id| is_distinct(id) && !self.known.states(id)).collect();
+        let mut gone: Vec<&str> =
+            gone.filter(|id| is_distinct(id) && !self.known.states(id)).collect();
+        // An id that is a part of another one goes after it.
+        gone.sort_unstable_by_key(|id| (std::cmp::Reverse(id.len()), *id));
+        gone.dedup();
+        let gone: Vec<(&str, Vec<&str>)> =
+            gone.into_iter().map(|id| (id, self.known.around(id))).collect();
         self.without_ids(answer, self.schema, &gone);
         Ok(changes)
     }
@@ -840,13 +880,17 @@ impl IdCheck<'_> {
         let schema = resolved(self.schema, schema);
         match value {
             Value::String(text) if is_prose(schema, text) && self.claims.at(path).is_none() => {
-                for word in words_in_brackets(text) {
-                    // A writer of Markdown escapes the signs of an id.
-                    let id = word.replace('\\', "");
-                    let begins_so = beginning_of(&id).is_some_and(|one| begins.contains(one));
+                let begins_so = |id: &str| beginning_of(id).is_some_and(|it| begins.contains(it));
+                let is_known =
+                    |word: &str| self.known.is_id(word) || self.known.is_id(&unescaped(word));
+                let is_id = |word: &str| is_known(word) || begins_so(&unescaped(word));
+                let found = brackets(text).into_iter();
+                let found = found.flat_map(|content| words(content, &is_known, &is_id));
+                for word in found.filter(|word| !is_known(word)) {
+                    let id = unescaped(word);
                     let is_unknown = matches!(self.known.meaning(&id), Meaning::Nothing);
-                    if begins_so && is_unknown && is_distinct(&id) && !self.known.states(&id) {
-                        changes.unknown_id(word, pointer_of(path));
+                    if begins_so(&id) && is_unknown && is_distinct(&id) && !self.known.states(&id) {
+                        changes.unknown_id(&id, pointer_of(path));
                     }
                 }
             }
@@ -870,14 +914,13 @@ impl IdCheck<'_> {
 
     /// Takes ids out of the prose of an answer: prose that names a source which is not there misleads as
     /// much as a list does.
-    fn without_ids(&self, value: &mut Value, schema: &Value, ids: &[&str]) {
+    fn without_ids(&self, value: &mut Value, schema: &Value, ids: &[(&str, Vec<&str>)]) {
         let schema = resolved(self.schema, schema);
         match value {
             Value::String(text) if is_prose(schema, text) => {
-                for id in ids {
-                    if text.contains(id) {
-                        *text = without_id(text, id);
-                    }
+                let bare = unescaped(text).into_owned();
+                for (id, around) in ids.iter().filter(|(id, _)| bare.contains(id)) {
+                    *text = without_id(text, id, around);
                 }
             }
             Value::Array(items) => {
@@ -917,11 +960,12 @@ impl IdCheck<'_> {
         }
         let (may_quote, is_quote) = (self.claims.quotes[claim], self.claims.verbatim[claim]);
         let meaning = self.known.meaning(text);
-        // A label stands in the question too, and is no quote of a source.
-        if (may_quote || is_quote)
-            && matches!(meaning, Meaning::Nothing)
-            && pass.held.contains(text)
-        {
+        let stands = match meaning {
+            Meaning::Nothing => (may_quote || is_quote) && pass.held.contains(text),
+            // Words that are a label too, such as `2`: the label stands in the question, and is no quote of a source.
+            _ => is_quote && evidence::says(text, self.known.sources),
+        };
+        if stands {
             return itself();
         }
         let meaning = match (meaning, is_quote) {
@@ -946,11 +990,32 @@ impl IdCheck<'_> {
     }
 }
 
-/// The words in square and round brackets, as citations are written.
-fn words_in_brackets(text: &str) -> impl Iterator<Item = &str> {
-    let inner = text.split(['[', '(']).skip(1).filter_map(|rest| rest.split_once([']', ')']));
-    let words = inner.flat_map(|(inner, _)| inner.split([',', ';']));
-    words.map(|word| word.trim_matches([' ', '\\']))
+/// What stands in square and round brackets, as citations are written. A name may have round brackets itself.
+fn brackets(text: &str) -> Vec<&str> {
+    let opens = text.match_indices(['[', '(']);
+    let contents = opens.filter_map(|(at, sign)| {
+        let rest = prefix(&text[at + 1..], BRACKET_BYTES_MAX);
+        let end = match sign {
+            "[" => rest.find(']'),
+            _ => end_of_round(rest),
+        };
+        Some(rest[..end?].trim_end_matches('\\').trim())
+    });
+    contents.collect()
+}
+
+/// Where the round bracket ends that began before this text.
+fn end_of_round(text: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    let found = text.char_indices().find(|(_, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        depth == 0
+    });
+    found.map(|(at, _)| at)
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.
@@ -977,35 +1042,89 @@ fn is_prose(schema: &Value, text: &str) -> bool {
 }
 
 /// A text without an id. In brackets it goes with them; elsewhere a mark stands for it, so that the sentence
-/// keeps its form.
-fn without_id(text: &str, id: &str) -> String {
-    let goes_on = |c: char| c.is_alphanumeric() || "_#-".contains(c);
-    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(id) {
-        let (before, after) = (&rest[..at], &rest[at + id.len()..]);
-        let is_part = before.chars().next_back().is_some_and(goes_on)
-            || (before.is_empty() && clean.chars().next_back().is_some_and(goes_on))
-            || after.chars().next().is_some_and(goes_on);
-        clean.push_str(before);
-        rest = after;
-        let closing = match clean.chars().next_back() {
+/// keeps its form. An id of `around` that has it as a part stays whole.
+fn without_id(text: &str, id: &str, around: &[&str]) -> String {
+    let bare = Bare::of(text);
+    let mut clean = String::with_capacity(text.len());
+    // Up to where the text is written, as a place in the bare text.
+    let mut done = 0;
+    for (at, _) in bare.text.match_indices(id) {
+        let end = at + id.len();
+        if bare.is_part(at, end) || bare.is_within(at, end, around) {
+            continue;
+        }
+        let (before, after) = (&bare.text[done..at], &bare.text[end..]);
+        let closing = match before.chars().next_back() {
             Some('[') => Some(']'),
             Some('(') => Some(')'),
             _ => None,
         };
         let beyond = closing.and_then(|closing| after.strip_prefix(closing));
-        match beyond {
-            _ if is_part => clean.push_str(id),
-            Some(beyond) if clean.trim_end_matches(['[', '(']).len() + beyond.trim().len() > 0 => {
-                clean.pop();
+        let stays = |beyond: &&str| {
+            clean.len() + before.trim_end_matches(['[', '(']).len() + beyond.trim().len() > 0
+        };
+        match beyond.filter(stays) {
+            Some(_) => {
+                clean.push_str(bare.written(done, at - 1));
                 clean.truncate(clean.trim_end_matches(' ').len());
-                rest = beyond;
+                done = end + 1;
             }
-            _ => clean.push('…'),
+            None => {
+                clean.push_str(bare.written(done, at));
+                clean.push('…');
+                done = end;
+            }
         }
     }
-    clean.push_str(rest);
+    clean.push_str(bare.written(done, bare.text.len()));
     clean
+}
+
+/// A text without the escapes of Markdown.
+struct Bare<'t> {
+    text: String,
+    /// Where each byte of it stands as it was written, and the end.
+    places: Vec<usize>,
+    whole: &'t str,
+}
+
+impl<'t> Bare<'t> {
+    fn of(whole: &'t str) -> Bare<'t> {
+        let mut bare = Bare { text: String::new(), places: Vec::new(), whole };
+        for (at, c) in bare_chars(whole) {
+            bare.text.push(c);
+            bare.places.extend(std::iter::repeat_n(at, c.len_utf8()));
+        }
+        bare.places.push(whole.len());
+        bare
+    }
+
+    /// A part of it as it was written.
+    fn written(&self, from: usize, until: usize) -> &'t str {
+        &self.whole[self.places[from]..self.places[until]]
+    }
+
+    /// Whether the word that stands here goes on before or behind this place.
+    fn is_part(&self, at: usize, end: usize) -> bool {
+        let goes_on = |c: char| c.is_alphanumeric() || "_#-".contains(c);
+        let (before, after) = (&self.text[..at], &self.text[end..]);
+        let beyond = after.strip_prefix(['.', '/', ':']).unwrap_or("");
+        before.chars().next_back().is_some_and(goes_on)
+            || after.chars().next().is_some_and(goes_on)
+            || beyond.starts_with(char::is_alphanumeric)
+    }
+
+    /// Whether one of these ids stands here and has this place as a part.
+    fn is_within(&self, at: usize, end: usize, ids: &[&str]) -> bool {
+        ids.iter().any(|known| {
+            known.match_indices(&self.text[at..end]).any(|(offset, _)| {
+                let start = at.checked_sub(offset);
+                start
+                    .and_then(|start| self.text.get(start..))
+                    .is_some_and(|rest| rest.starts_with(known))
+            })
+        })
+    }
 }
 
 /// Ranks count from 1 without a gap, also after an entry was removed. Equal ranks stay equal.
@@ -1145,6 +1264,25 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_has_no_name_that_an_answer_invented() {
+        let schema = json!({"type": "object", "required": ["by_name"], "properties": {"list": {"type": "array", "items": {
+            "type": "object", "properties": {"source_id": {"type": "string"}}}},
+            "by_name": {"additionalProperties": {"type": "object", "required": ["quote"],
+                "properties": {"quote": {"type": "string"}}}}}});
+        let projection = Projection::compile(Some(b"{}".as_slice())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let sources = sources();
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let mut answer = json!({"by_name": {"Ana/left": {"quote": "Never said"}}});
+        let CannotRemove(removed) = check.clean(&mut answer).unwrap_err();
+        assert_eq!(removed[0].pointer, "/by_name/Ana~1left/quote");
+        assert_eq!(check.faults(&removed)[0].pointer, "/by_name/*/quote");
+        assert_eq!(check.known_place("/list/3/source_id"), "/list/3/source_id");
+        assert_eq!(check.known_place("/list/3/Ana/0171"), "/list/3/*/*");
+    }
+
+    #[test]
     fn labels_of_a_prompt_become_the_ids_they_stand_for() {
         let ids = ["[1]", "2", "m1", "c2 | Title | Ana", "doc1", "c1"];
         let answer = json!({"best": null, "points": [{"text": "a", "chunk_ids": ids}]});
@@ -1217,24 +1355,33 @@ mod tests {
         let pointers: Vec<String> = claims.quote_pointers().collect();
         assert_eq!(pointers, ["/line", "/said/*/words", "/quote", "/key_quotes"]);
         assert!(!claims.has_ids() && claims.pointers().next().is_none());
-        let text = "The roof\n leaks. Call Ana at [7] or ana@example.org, soon. Café.";
+        let text = "The roof\n leaks. Call Ana at [7] or ana@example.org, soon in 2026. Café.";
         let sources = [SourceText { id: "c1".into(), text: text.into() }];
         let told = [json!("Roof of the hall"), json!([{"title": "Leak"}])];
         let known = KnownIds { told: told.iter().collect(), ..KnownIds::of(&sources, &[], None) };
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = json!({"line": "“The  roof leaks.”", "quote": "1",
             "said": [{"words": "The roof is new"}, {"words": "Cafe\u{301}"}, {"words": "[7]"}],
-            "key_quotes": ["c1", "of the hall", "Leak", "at [7] or [email], soon", "[email] Cobol", "[email]"]});
+            "key_quotes": ["c1", "of the hall", "Leak", "at [7] or [email], soon", "[email] Cobol", "[email]",
+                "7", "2", "26"]});
         let changes = check.clean(&mut answer).unwrap();
         let expected = json!({"line": "“The  roof leaks.”", "quote": null,
             "said": [{"words": "Cafe\u{301}"}, {"words": "[7]"}],
-            "key_quotes": ["of the hall", "Leak", "at [7] or [email], soon"]});
+            "key_quotes": ["of the hall", "Leak", "at [7] or [email], soon", "7"]});
         assert_eq!(answer, expected);
         let quotes = changes.quotes();
         let places: Vec<&str> = quotes.iter().map(|one| one.pointer.as_str()).collect();
         assert_eq!(
             places,
-            ["/quote", "/said/0/words", "/key_quotes/0", "/key_quotes/4", "/key_quotes/5"]
+            [
+                "/quote",
+                "/said/0/words",
+                "/key_quotes/0",
+                "/key_quotes/4",
+                "/key_quotes/5",
+                "/key_quotes/7",
+                "/key_quotes/8"
+            ]
         );
         assert!(changes.ids().is_empty() && changes.labels.is_empty());
         let complaint = &check.complaints(&changes.removed)[0];
@@ -1275,6 +1422,80 @@ mod tests {
             ]
         );
         assert_eq!(changes.ids().len(), 1);
+    }
+
+    #[test]
+    fn a_quote_that_is_a_number_of_the_text_is_no_label() {
+        let schema = json!({"type": "object", "properties": {"quote": {"type": ["string", "null"]},
+            "evidence": {"type": "array", "items": {"type": "string"}}}});
+        let projection = Projection::compile(Some(b"{}".as_slice())).unwrap();
+        let claims = IdClaims::of(&schema, &projection);
+        let of_file = |name: &str, text: &str| SourceText { id: name.into(), text: text.into() };
+        let sources = [of_file("c1", "Bring 2 ladders."), of_file("c2", "In 2026 we paint.")];
+        let label = json!("[1] c1\nBring 2 ladders.\n\n[2] c2\nIn 2026 we paint.");
+        let known = KnownIds { told: vec![&label], ..KnownIds::of(&sources, &[], None) };
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        let cleaned = |quote: &str| {
+            let mut answer = json!({"quote": quote, "evidence": [quote]});
+            check.clean(&mut answer).unwrap();
+            answer
+        };
+        // Where ids may stand too, the label counts.
+        assert_eq!(cleaned("2"), json!({"quote": "2", "evidence": ["c2"]}));
+        assert_eq!(cleaned("1"), json!({"quote": null, "evidence": ["c1"]}));
+        assert_eq!(cleaned("20"), json!({"quote": null, "evidence": []}));
+        assert_eq!(cleaned("2026"), json!({"quote": "2026", "evidence": ["2026"]}));
+    }
+
+    #[test]
+    fn a_known_id_stays_whole_where_a_part_of_it_is_unknown() {
+        let schema = json!({"type": "object", "properties": {"chunk_ids": {"type": "array",
+            "items": {"type": "string"}}, "line": {"type": "string"}}});
+        let claims = IdClaims::of(&schema, &Projection::compile(None).unwrap());
+        let of_file = |name: &str| SourceText { id: name.into(), text: "Ana paid.".into() };
+        let sources = ["other:a.md", "other:b, c;d (2).md", "x#other:a"].map(of_file);
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        for (line, expected, gone) in [
+            ("It is [other:a] or other:a.md.", "It is or other:a.md.", &["other:a"][..]),
+            (
+                "It is [other:a, other:a.m] or x#other:a.",
+                "It is […, …] or x#other:a.",
+                &["other:a", "other:a.m"],
+            ),
+            ("It is [other:b, c;d (2).md].", "It is [other:b, c;d (2).md].", &[]),
+            (
+                "It is (other:b, c;d (2).md; other:x,y(3).md).",
+                "It is (other:b, c;d (2).md; …).",
+                &["other:x,y(3).md"],
+            ),
+            (
+                "It is \\[other\\:b, c\\;d \\(2\\)\\.md\\].",
+                "It is \\[other\\:b, c\\;d \\(2\\)\\.md\\].",
+                &[],
+            ),
+            (
+                "It is \\[other:no\\_one\\.md\\], as \\(other:no\\_one.md\\) says.",
+                "It is, as says.",
+                &["other:no_one.md"],
+            ),
+        ] {
+            let mut answer = json!({"chunk_ids": ["other:a\\.md"], "line": line});
+            let changes = check.clean(&mut answer).unwrap();
+            let mut ids: Vec<&str> = changes.removed.iter().map(|one| one.words.as_str()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(
+                (answer["line"].as_str().unwrap(), ids.as_slice()),
+                (expected, gone),
+                "{line}"
+            );
+            assert_eq!(answer["chunk_ids"], json!(["other:a.md"]));
+        }
+        let mut answer =
+            json!({"chunk_ids": ["chk_9"], "line": "It is chk\\_9 and chk\\_91, or chk_9.md."});
+        check.clean(&mut answer).unwrap();
+        assert_eq!(answer["line"], "It is … and chk\\_91, or chk_9.md.");
     }
 
     #[test]
