@@ -49,6 +49,8 @@ fn is_clear_no(value: &Value) -> bool {
 enum PublishMark {
     /// Yes or no.
     Publish,
+    /// Whether somebody may publish it. A yes does not count: it orders nothing.
+    Permission,
     /// Yes or no, or the date of publication.
     Published,
     /// A yes does not count: a text may be public at its origin although its owner does not want it passed
@@ -56,6 +58,8 @@ enum PublishMark {
     Public,
     /// A value of no does not count.
     Private,
+    /// A private text that stands beside. What is made of the record may tell it, so only an empty one does not count.
+    PrivateText,
     /// Only a clear yes counts, because members with other meanings have such names too.
     Hidden,
     /// Silent unless it is a clear no.
@@ -291,16 +295,11 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         "title" | "subject" | "headline" | "titulo" | "titel" | "titre" | "asunto" | "betreff"
         | "objet" | "heading" | "documenttitle" | "doctitle" | "sectiontitle" | "pagetitle"
         | "titulodocumento" | "dokumenttitel" | "titredocument" => PublishMark::Title,
-        "publish"
-        | "publishable"
+        "publish" | "dgpublish" | "publicar" | "publier" | "veroffentlichen"
+        | "veroeffentlichen" | "pubblicare" => PublishMark::Publish,
+        "publishable"
         | "maypublish"
         | "canpublish"
-        | "dgpublish"
-        | "publicar"
-        | "publier"
-        | "veroffentlichen"
-        | "veroeffentlichen"
-        | "pubblicare"
         | "publishtoweb"
         | "publishonweb"
         | "publishonline"
@@ -319,7 +318,7 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "maybepublished"
         | "canbepublished"
         | "shouldpublish"
-        | "shouldbepublished" => PublishMark::Publish,
+        | "shouldbepublished" => PublishMark::Permission,
         "published" | "ispublished" | "publicado" | "publicada" | "publie" | "publiee"
         | "veroffentlicht" | "veroeffentlicht" | "pubblicato" | "pubblicata" => {
             PublishMark::Published
@@ -370,8 +369,6 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "formyeyesonly"
         | "myeyesonly"
         | "eyesonly"
-        | "privatenote"
-        | "privatenotes"
         | "onlyme"
         | "onlyforme"
         | "meonly"
@@ -395,6 +392,7 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "mozilladraftinfo"
         | "tlpred"
         | "tlpamber" => PublishMark::Private,
+        "privatenote" | "privatenotes" => PublishMark::PrivateText,
         "hidden"
         | "hide"
         | "ishidden"
@@ -589,6 +587,7 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
     let word = value.as_str().map(|text| text.trim().to_lowercase());
     match sign {
         PublishMark::Publish => said(Some(value)),
+        PublishMark::Permission => said(Some(value)).filter(|yes| !yes),
         PublishMark::Published if word.as_deref().is_some_and(is_never_date) => Some(false),
         PublishMark::Published => said(Some(value)).filter(|_| match &word {
             Some(word) => word.chars().all(char::is_alphabetic) || is_bit(word),
@@ -603,6 +602,7 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             let is_silent = value.is_null() || is_clear_no(value);
             (!is_silent).then_some(false)
         }
+        PublishMark::PrivateText => (!is_silent(value)).then_some(false),
         PublishMark::Hidden => {
             let is_marked = word.as_deref() == Some("x") || said(Some(value)) == Some(true);
             is_marked.then_some(false)
@@ -689,6 +689,17 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             words.iter().any(|text| labels_of(text).iter().any(has_one)).then_some(false)
         }
         PublishMark::Title => value.as_str().is_some_and(is_private_title).then_some(false),
+    }
+}
+
+/// Whether a text that stands beside says nothing at all.
+fn is_silent(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty() || is_clear_no(value),
+        Value::Array(items) => items.iter().all(is_silent),
+        Value::Object(members) => members.is_empty(),
+        flag => is_clear_no(flag),
     }
 }
 
@@ -874,6 +885,9 @@ mod tests {
             "PRIVATE: the boat",
             "Re: VERTRAULICH: Angebot",
             "Do not share: the boat",
+            // A joke and a mark look the same. The item names the title, so a person can rename it.
+            "Top secret: my grandmother's cake",
+            "Strictly confidential: wages",
         ];
         for title in marks {
             assert_eq!(said("title", title), Some(false), "{title}");
@@ -929,6 +943,19 @@ mod tests {
             (json!({"publish_to": "nobody"}), Some(false)),
             (json!({"internal-use": true}), Some(false)),
             (json!({"private_note": true}), Some(false)),
+            (json!({"Private notes": "The key lies under the mat."}), Some(false)),
+            (json!({"private_notes": ["", "Ask Ana"]}), Some(false)),
+            (json!({"private_notes": " "}), None),
+            (json!({"private_notes": [""]}), None),
+            (json!({"private_notes": "no"}), None),
+            (json!({"allow_publishing": true}), None),
+            (json!({"allow_publishing": false}), Some(false)),
+            (json!({"may publish": "perhaps"}), Some(false)),
+            (json!({"publishable": "yes", "private": true}), Some(false)),
+            (json!({"publish": true, "allow_publishing": false}), Some(false)),
+            (json!({"publish": true, "allow_publishing": true}), Some(true)),
+            (json!({"publish_to_web": true}), None),
+            (json!({"ready to publish": "yes"}), None),
             (json!({"published": "yes"}), Some(true)),
             (json!({"published": "2026-02-11"}), None),
             (json!({"public": true}), None),

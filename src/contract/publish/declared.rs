@@ -212,10 +212,11 @@ pub(crate) fn is_plain_mark(name: &str, value: &Value) -> bool {
         words_of(value).iter().any(|word| words.iter().any(|known| is_one_of(known, word)))
     };
     match sign {
-        PublishMark::Publish | PublishMark::Published => {
+        PublishMark::Publish | PublishMark::Permission | PublishMark::Published => {
             is_flag && said_by_member(name, value) == Some(false)
         }
         PublishMark::Private => is_flag && !is_clear_no(value),
+        PublishMark::PrivateText => is_flag && !is_silent(value),
         PublishMark::Public | PublishMark::OpenFlag => {
             is_flag && is_clear_no(value) || names_it(&[PRIVATE_WORDS])
         }
