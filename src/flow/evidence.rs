@@ -109,13 +109,25 @@ pub(super) fn held(
     held
 }
 
-/// Whether a source has these words, and not only as a part of longer ones: `2` does not stand in `2026`.
-pub(super) fn says(quote: &str, sources: &[SourceText]) -> bool {
-    let quote = wanted(quote);
-    sources.iter().any(|source| {
+/// Those of the quotes that a source has as words, and not only as a part of longer ones: `2` does not stand in `2026`.
+pub(super) fn said(quotes: &BTreeSet<&str>, sources: &[SourceText]) -> HashSet<String> {
+    let mut left: Vec<(&str, String)> =
+        quotes.iter().map(|quote| (*quote, wanted(quote))).collect();
+    let mut said = HashSet::new();
+    for source in sources {
+        if left.is_empty() {
+            break;
+        }
         let text = source.text.split_whitespace().collect::<Vec<_>>().join(" ");
-        has_words(&quote, &text)
-    })
+        left.retain(|(quote, words)| {
+            let stands = has_words(words, &text);
+            if stands {
+                said.insert((*quote).to_owned());
+            }
+            !stands
+        });
+    }
+    said
 }
 
 fn has_words(words: &str, text: &str) -> bool {

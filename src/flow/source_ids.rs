@@ -48,6 +48,8 @@ const ANY: &str = "*";
 const DEPTH_MAX: usize = 24;
 /// Most members of one schema that claim ids.
 const CLAIMS_MAX: usize = 200;
+/// Most round brackets within one another that an id has.
+const ROUND_DEPTH_MAX: usize = 4;
 /// Most known ids that a repair turn names.
 const KNOWN_SHOWN: usize = 60;
 /// Most removed ids, removed quotes and replaced labels that an outcome lists of each.
@@ -575,6 +577,8 @@ pub(super) struct CannotRemove(pub Vec<Removed>);
 struct Pass {
     /// The quotes that stand in the sources.
     held: HashSet<String>,
+    /// Those that are labels too, and stand in the text of a source as words.
+    said: HashSet<String>,
     changes: Changes,
 }
 
@@ -685,7 +689,9 @@ impl IdCheck<'_> {
         let active: Vec<(usize, usize)> = (0..self.claims.paths.len()).map(|at| (at, 0)).collect();
         let mut quotes = BTreeSet::new();
         self.quotes(answer, &active, &mut quotes);
-        let mut pass = Pass { held: self.known.held(&quotes), changes: Changes::default() };
+        let labels = quotes.iter().filter(|it| !matches!(self.known.meaning(it), Meaning::Nothing));
+        let said = evidence::said(&labels.copied().collect(), self.known.sources);
+        let mut pass = Pass { held: self.known.held(&quotes), said, changes: Changes::default() };
         let stays = self.walk(answer, self.schema, &active, "", &mut pass);
         let mut changes = pass.changes;
         if !stays {
@@ -963,7 +969,7 @@ impl IdCheck<'_> {
         let stands = match meaning {
             Meaning::Nothing => (may_quote || is_quote) && pass.held.contains(text),
             // Words that are a label too, such as `2`: the label stands in the question, and is no quote of a source.
-            _ => is_quote && evidence::says(text, self.known.sources),
+            _ => is_quote && pass.said.contains(text),
         };
         if stands {
             return itself();
@@ -999,7 +1005,9 @@ fn brackets(text: &str) -> Vec<&str> {
             "[" => rest.find(']'),
             _ => end_of_round(rest),
         };
-        Some(rest[..end?].trim_end_matches('\\').trim())
+        // What begins with the inner bracket is looked at by itself.
+        let content = &rest[..end?];
+        (!content.contains('[')).then(|| content.trim_end_matches('\\').trim())
     });
     contents.collect()
 }
@@ -1007,15 +1015,18 @@ fn brackets(text: &str) -> Vec<&str> {
 /// Where the round bracket ends that began before this text.
 fn end_of_round(text: &str) -> Option<usize> {
     let mut depth = 1_usize;
-    let found = text.char_indices().find(|(_, c)| {
-        match c {
-            '(' => depth += 1,
-            ')' => depth -= 1,
-            _ => {}
+    for (at, sign) in text.match_indices(['(', ')']) {
+        match sign {
+            "(" => depth += 1,
+            _ => depth -= 1,
         }
-        depth == 0
-    });
-    found.map(|(at, _)| at)
+        match depth {
+            0 => return Some(at),
+            1..=ROUND_DEPTH_MAX => {}
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.
@@ -1265,7 +1276,8 @@ mod tests {
 
     #[test]
     fn a_fault_has_no_name_that_an_answer_invented() {
-        let schema = json!({"type": "object", "required": ["by_name"], "properties": {"list": {"type": "array", "items": {
+        let schema = json!({"type": "object", "required": ["source_id"], "properties": {
+            "source_id": {"type": "string"}, "list": {"type": "array", "items": {
             "type": "object", "properties": {"source_id": {"type": "string"}}}},
             "by_name": {"additionalProperties": {"type": "object", "required": ["quote"],
                 "properties": {"quote": {"type": "string"}}}}}});
@@ -1274,10 +1286,14 @@ mod tests {
         let sources = sources();
         let known = KnownIds::of(&sources, &[], None);
         let check = IdCheck { claims: &claims, schema: &schema, known };
-        let mut answer = json!({"by_name": {"Ana/left": {"quote": "Never said"}}});
+        let mut answer =
+            json!({"by_name": {"Ana/left": {"quote": "Never said"}}, "source_id": "made up"});
         let CannotRemove(removed) = check.clean(&mut answer).unwrap_err();
-        assert_eq!(removed[0].pointer, "/by_name/Ana~1left/quote");
-        assert_eq!(check.faults(&removed)[0].pointer, "/by_name/*/quote");
+        let places: Vec<&str> = removed.iter().map(|one| one.pointer.as_str()).collect();
+        assert_eq!(places, ["/by_name/Ana~1left/quote", "/source_id"]);
+        let faults = check.faults(&removed);
+        let places: Vec<&str> = faults.iter().map(|one| one.pointer.as_str()).collect();
+        assert_eq!(places, ["/by_name/*/quote", "/source_id"]);
         assert_eq!(check.known_place("/list/3/source_id"), "/list/3/source_id");
         assert_eq!(check.known_place("/list/3/Ana/0171"), "/list/3/*/*");
     }
