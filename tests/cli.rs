@@ -263,6 +263,14 @@ fn operators_retry_and_cancel_without_a_service() {
     run(&home, 1, &["retry", "b"]).says(&["output exists"]);
     home.note("missing.txt", "Here it is. At last.");
     run(&home, 0, &["retry", "missing"]);
+    // It is listed once, as it is now.
+    let listed = |args: &[&str]| -> Vec<Value> {
+        let rows = run(&home, 0, &[&["requests", "--json"], args].concat()).json_lines();
+        rows.into_iter().filter(|row| row["request_id"] == "missing").collect()
+    };
+    let states: Vec<Value> = listed(&[]).into_iter().map(|row| row["state"].clone()).collect();
+    assert_eq!(states, ["ready"]);
+    assert!(listed(&["--state", "rejected_invalid_input"]).is_empty());
     let later = with(request("later", ACTIVE, json!({})), "urgency", "scheduled");
     home.append(&lines(&[with(later, "not_before", "2999-01-01T00:00:00Z")]));
     run(&home, 0, &["drain"]);

@@ -220,6 +220,8 @@ fn the_page_shows_the_same_numbers_as_the_commands() {
     let ids: Vec<&str> =
         found.as_array().unwrap().iter().filter_map(|row| row["request_id"].as_str()).collect();
     assert_eq!(ids, ["release-notes", "kitchen-mail", "import-report"]);
+    let named = served.json("/api/requests?q=kitchen-mail.TXT&state=completed")["requests"].clone();
+    assert_eq!((named[0]["source"].as_str(), named[1].as_str()), (Some("kitchen-mail.txt"), None));
     let first = served.json("/api/requests?limit=2");
     let next = first["next"].as_u64().unwrap();
     let second = served.json(&format!("/api/requests?limit=2&before={next}"));

@@ -6,7 +6,7 @@ mod quarantine;
 pub mod question;
 pub(crate) mod release;
 pub mod reply;
-mod requests;
+pub(crate) mod requests;
 mod show;
 pub mod socket;
 mod source_names;

@@ -3,14 +3,16 @@
 //! A request is in up to three places: open ones in memory, ended ones in memory until the next
 //! checkpoint, and rows in the log. A page merges them by their sequence. Each place gives only as
 //! many as a page may need, so below the oldest of a place that gave all it could, the list is not
-//! complete, and the page ends there.
+//! complete, and the page ends there. A request that starts over after an ending without output is listed once, as it
+//! is now.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use serde_json::{Value, json};
 
-use crate::contract::ids::Seq;
+use crate::contract::hash::sha256;
+use crate::contract::ids::{KeyIndex, Seq};
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Timestamp;
 use crate::control::question::Answer;
@@ -19,7 +21,7 @@ use crate::log::{Reader, codec};
 use crate::sequencer::engine::EngineError;
 use crate::sequencer::view::View;
 use crate::state::event::TakenRequest;
-use crate::state::{Open, Row, State, Status};
+use crate::state::{DigestMap, Open, Row, State, Status};
 
 use super::reply::{AnswerError, QuestionContext, Reply, later};
 use super::source_names::SourceNames;
@@ -29,7 +31,7 @@ use super::waits::{Waits, own_wait, waits_of};
 const SCANNED_PER_PAGE: usize = 20_000;
 
 /// On a page of so many, requests with a summary have the name of their source too.
-const NAMED_ALL: usize = 100;
+pub(crate) const NAMED_ALL: usize = 100;
 
 /// The requests that a list wants.
 pub(super) struct Filter {
@@ -129,6 +131,7 @@ pub(super) fn requests(
         note_given(count, oldest);
     }
     let log = view.log().clone();
+    let ids = state.recent_ids();
     let names = has_names.then(|| SourceNames::of(around));
     Ok(later(move || {
         let (mut scanned, mut passed) = (0, 0);
@@ -153,12 +156,12 @@ pub(super) fn requests(
             return Err(error.into());
         }
         let lowest = lowest.max(enough.then_some(reached));
-        page((&log, names.as_ref()), recent, &filter, limit, lowest)
+        page((&log, names.as_ref(), &ids), recent, &filter, limit, lowest)
     }))
 }
 
 fn page(
-    (log, names): (&Reader, Option<&SourceNames>),
+    (log, names, ids): (&Reader, Option<&SourceNames>, &DigestMap<Seq>),
     recent: BTreeMap<Seq, Listed>,
     filter: &Filter,
     limit: usize,
@@ -178,6 +181,9 @@ fn page(
         if filter.flow.as_ref().is_some_and(|flow| *flow != taken.flow_id) {
             continue;
         }
+        if listed.row.status.may_start_over() && starts_over(log, ids, seq, taken)? {
+            continue;
+        }
         let last = if listed.row.last == seq { None } else { log.event(listed.row.last)? };
         // A duplicate ends with the event that takes it in.
         let summary = ack::summary_of(last.as_ref().unwrap_or(&event));
@@ -192,6 +198,30 @@ fn page(
         }
     }
     Ok(Answer::Ok(json!({"requests": rows, "next": next.map(|seq| seq.0)})))
+}
+
+/// Whether a newer acceptance of the same id takes the place of this one. `ids` are the newest ones that the tables do
+/// not know yet.
+fn starts_over(
+    log: &Reader,
+    ids: &DigestMap<Seq>,
+    seq: Seq,
+    taken: &TakenRequest,
+) -> Result<bool, AnswerError> {
+    let digest = sha256(&taken.head.request_id).head();
+    let mut newer = match ids.get(&digest) {
+        Some(newest) => Some(*newest),
+        None => log.find(KeyIndex::RequestId, &digest)?.map(Seq),
+    };
+    while let Some(at) = newer.filter(|newer| *newer > seq) {
+        let Some(event) = log.event(at)? else { return Ok(false) };
+        let Some(newest) = event.taken() else { return Ok(false) };
+        if newest.previous == Some(seq) {
+            return Ok(newest.supersedes.is_some());
+        }
+        newer = newest.previous;
+    }
+    Ok(false)
 }
 
 fn listing(seq: Seq, listed: &Listed, taken: &TakenRequest, summary: Option<Value>) -> Value {

@@ -465,6 +465,13 @@ impl State {
         [&self.changed.rows, &self.leaving.rows]
     }
 
+    /// The newest request of each id that the tables do not know yet.
+    pub(crate) fn recent_ids(&self) -> DigestMap<Seq> {
+        let mut ids = self.leaving.ids.clone();
+        ids.extend(self.changed.ids.iter().map(|(digest, seq)| (*digest, *seq)));
+        ids
+    }
+
     /// Requests whose next attempt waits for another day, because the budget of this one was used up.
     pub(crate) fn held_by_budget(&self, now: Timestamp) -> impl Iterator<Item = Seq> {
         let held = self.open.iter().filter(move |(_, open)| {

@@ -11,6 +11,7 @@ use crate::bus::SummaryBus;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::{Answer, Question};
+use crate::control::requests::NAMED_ALL;
 use crate::export::summary_bus::PartitionKey;
 use crate::os::dir::DirHandle;
 
@@ -20,8 +21,8 @@ const DAYS_MAX: usize = 200;
 const ROWS: u64 = 50;
 /// Rows of the longest page that may be asked for.
 const ROWS_MAX: u64 = 200;
-/// Requests that one step of a search reads.
-const SEARCH_ROWS: usize = 1000;
+/// Requests that one step of a search reads: the most of which all have the names of their sources.
+const SEARCH_ROWS: usize = NAMED_ALL;
 /// How long one answer searches. The next question continues where it ended.
 const SEARCH_FOR: Duration = Duration::from_millis(300);
 /// Bytes of a manifest.
@@ -174,7 +175,7 @@ fn requests(request: &Request, shown: &Shown) -> Result<Value, HttpFailure> {
 }
 
 fn matches(row: &Value, search: &str) -> bool {
-    ["request_id", "flow_id", "repo", "reason_code", "source"]
+    ["request_id", "flow_id", "repo", "reason_code", "source", "input"]
         .iter()
         .any(|name| row[*name].as_str().is_some_and(|text| text.to_lowercase().contains(search)))
 }
