@@ -615,6 +615,29 @@ fn a_killed_session_is_reported_and_closed() {
     assert_eq!(published(&home), before);
 }
 
+/// A rule that came after a request was accepted refuses nothing of it, also when the log is made again.
+#[test]
+fn recover_takes_a_request_that_a_rule_of_today_would_refuse() {
+    let home = ProcessHome::new();
+    home.note("a.txt", "The lamp is broken. Ana repairs it on Monday.");
+    let asked = request("a", ACTIVE, json!({"reference": u64::MAX}));
+    home.append(&lines(&[with(asked, "idempotency_key", "a")]));
+    home.expect(0, &["drain"]);
+    let before = published(&home);
+    // The same number of digits, and one more than 64 bits hold.
+    let queue = String::from_utf8(home.read(QUEUE)).unwrap();
+    let wide = queue.replace(&u64::MAX.to_string(), "18446744073709551616");
+    assert_ne!(queue, wide);
+    std::fs::write(home.path(QUEUE), wide).unwrap();
+    std::fs::remove_file(home.path(STORE)).unwrap();
+    home.expect(0, &["recover"]);
+    let listed = home.expect(0, &["requests", "--json"]).json_lines();
+    assert_eq!((listed.len(), &listed[0]["state"]), (1, &json!("completed")), "{listed:?}");
+    home.expect(0, &["drain"]);
+    assert_eq!(published(&home), before);
+    assert!(home.expect(0, &["quarantine", "list", "--json"]).json_lines().is_empty());
+}
+
 #[test]
 fn a_backup_taken_beside_a_running_service_is_a_home() {
     let home = lived_in();

@@ -35,9 +35,18 @@ pub fn parse_batch(batch: &Batch) -> Vec<ParsedLine> {
 
 /// Reads one line of a batch.
 pub(crate) fn parse_line(batch: &Batch, span: &LineSpan) -> ParsedLine {
+    parse_as(batch, span, Request::parse)
+}
+
+/// Reads a line that was accepted as a request, perhaps before a rule of today was there.
+pub(crate) fn parse_accepted(batch: &Batch, span: &LineSpan) -> ParsedLine {
+    parse_as(batch, span, Request::parse_stored)
+}
+
+fn parse_as(batch: &Batch, span: &LineSpan, read: Read) -> ParsedLine {
     let raw = batch.raw(span);
     let content = match span.form {
-        LineForm::Whole => read_whole(span, raw),
+        LineForm::Whole => read_whole(span, raw, read),
         LineForm::Partial => {
             let message = "the line has no end and the file did not grow for the grace period";
             set_aside(
@@ -55,7 +64,10 @@ pub(crate) fn parse_line(batch: &Batch, span: &LineSpan) -> ParsedLine {
     ParsedLine { span: span.clone(), content }
 }
 
-fn read_whole(span: &LineSpan, raw: &[u8]) -> LineContent {
+/// How the words of a line become a request.
+type Read = fn(&[u8]) -> Result<Request, Refusal>;
+
+fn read_whole(span: &LineSpan, raw: &[u8], read: Read) -> LineContent {
     let mut text = raw.strip_suffix(b"\r").unwrap_or(raw);
     if span.offset == 0 {
         text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
@@ -63,7 +75,7 @@ fn read_whole(span: &LineSpan, raw: &[u8]) -> LineContent {
     if text.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r')) {
         return LineContent::Blank;
     }
-    match Request::parse(text) {
+    match read(text) {
         Ok(request) => LineContent::Request(Box::new(request)),
         Err(refusal) => set_aside(span, raw, sha256(raw), refusal),
     }

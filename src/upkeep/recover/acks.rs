@@ -16,6 +16,14 @@ pub(crate) struct LineAcks {
     pub used: bool,
 }
 
+impl LineAcks {
+    /// Whether the lost log took the line as a request.
+    pub(crate) fn was_request(&self) -> bool {
+        self.accepted
+            || self.ack.status().is_some_and(|status| status != AckStatus::RejectedInvalidSchema)
+    }
+}
+
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Ack {
     pub ack_seq: u64,

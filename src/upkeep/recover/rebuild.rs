@@ -19,7 +19,7 @@ use crate::log::{ReadError, codec};
 use crate::os::{Disk, Machine};
 use crate::registry::SharedFlows;
 use crate::seam::arrival::{arrival, request_bytes};
-use crate::seam::line::{LineContent, parse_line};
+use crate::seam::line::{LineContent, parse_accepted, parse_line};
 use crate::seam::position::{AdoptAt, Change, Position, adopt_position, describe_change};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, SessionStart};
@@ -234,7 +234,10 @@ impl Recovery<'_> {
         let taken = self.taken;
         for span in batch.lines.iter().filter(|span| span.offset >= taken) {
             self.report.lines += 1;
-            match parse_line(batch, span).content {
+            let was_request =
+                self.evidence.lines.get(&span.offset).is_some_and(LineAcks::was_request);
+            let parse = if was_request { parse_accepted } else { parse_line };
+            match parse(batch, span).content {
                 LineContent::Blank => {}
                 LineContent::Quarantined(line) => {
                     if let Some(acks) = self.evidence.lines.get_mut(&span.offset) {
