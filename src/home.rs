@@ -91,6 +91,11 @@ impl Home {
         self.run().join("forgetting.json")
     }
 
+    /// The backups that were made of this home.
+    pub(crate) fn backups(&self) -> PathBuf {
+        self.run().join("backups.jsonl")
+    }
+
     /// The counts of metrics; it may be deleted at any time.
     pub(crate) fn metrics_index(&self) -> PathBuf {
         self.run().join("metrics-index.redb")

@@ -807,6 +807,107 @@ fn an_unfinished_forget_is_told_and_finished_whatever_happens_to_the_log() {
     assert!(world.home.run(&["read"]).stderr.is_empty());
 }
 
+/// The mark may name more than the facts of the log: both are carried out.
+#[test]
+fn an_unfinished_forget_carries_out_the_mark_beside_the_log_too() {
+    let world = plain_world();
+    let items = world.home.items();
+    let is_bicycle = |item: &&Value| item.to_string().contains("bicycle");
+    let sources = items.iter().find(is_bicycle).unwrap()["source_ids"].clone();
+    let (mark, obstacle) =
+        (world.home.path("run/forgetting.json"), world.home.path("run/pasted.json"));
+    std::fs::create_dir(&obstacle).unwrap();
+    assert!(!world.home.run(&["forget", "texts/notes/garden.md"]).status.success());
+    let mut marked: Value = serde_json::from_slice(&std::fs::read(&mark).unwrap()).unwrap();
+    marked["sources"].as_array_mut().unwrap().extend(sources.as_array().unwrap().iter().cloned());
+    std::fs::write(&mark, marked.to_string()).unwrap();
+    std::fs::remove_dir(&obstacle).unwrap();
+    world.home.ok(&["drain"]);
+    assert!(!mark.exists());
+    assert_eq!(world.found(), Vec::<String>::new());
+    assert_eq!(world.holding(&["chain before the winter"]), Vec::<String>::new());
+    let facts = world.home.events().into_iter();
+    assert_eq!(facts.filter(|(event, _)| matches!(event, Event::Forgotten(_))).count(), 2);
+    world.is_sound();
+}
+
+/// A file that cannot be looked at is no `forget` that is not finished.
+#[test]
+fn a_mark_that_cannot_be_looked_at_is_told_as_that() {
+    let world = plain_world();
+    let mark = world.home.path("run/forgetting.json");
+    std::os::unix::fs::symlink("forgetting.json", &mark).unwrap();
+    let ran = world.home.run(&["read"]);
+    let said = String::from_utf8_lossy(&ran.stderr);
+    assert!(said.contains("run/forgetting.json cannot be looked at"), "{said}");
+    assert!(!said.contains("a `forget` is not finished"), "{said}");
+    std::fs::remove_file(&mark).unwrap();
+    assert!(world.home.run(&["read"]).stderr.is_empty());
+}
+
+/// `forget` names the backups from before, and those that have expired can be removed.
+#[test]
+fn backups_from_before_are_named_and_expire() {
+    let world = plain_world();
+    let kept = tempfile::tempdir().unwrap();
+    let place = |name: &str| kept.path().join(name).to_string_lossy().into_owned();
+    let (old, long, used, own) = (place("old"), place("long"), place("used"), place("own"));
+    std::fs::write(
+        world.home.path("summarizer.toml"),
+        format!("{QUICK}[backup]\nexpire_after = \"0 s\"\n"),
+    )
+    .unwrap();
+    world.home.ok(&["backup", &old]);
+    world.home.ok(&["backup", &used]);
+    world.home.ok(&["backup", &long, "--expire-after", "90d"]);
+    world.home.ok(&["backup", &own, "--expire-after", "never"]);
+    let manifest = |folder: &str| -> Value {
+        let bytes = std::fs::read(Path::new(folder).join("backup.json")).unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    };
+    assert!(manifest(&long)["expires_at"].is_string());
+    assert_eq!(manifest(&own)["expires_at"], Value::Null);
+    let told: Value =
+        serde_json::from_str(&world.home.ok(&["--json", "forget", "texts/notes/garden.md"]))
+            .unwrap();
+    assert_eq!(told["backups"].as_array().unwrap().len(), 4, "{told}");
+    let more = world.files.path().join("more.md");
+    std::fs::write(
+        &more,
+        "# Kite\n\nThe kite flies on Sunday. It needs a new tail of red paper.\n",
+    )
+    .unwrap();
+    world.home.ok(&["--home", &used, "add", more.to_str().unwrap()]);
+    let doctor = String::from_utf8_lossy(&world.home.run(&["doctor"]).stdout).into_owned();
+    assert!(doctor.contains(&old) && !doctor.contains(&long), "{doctor}");
+    assert!(doctor.contains("summarizer backup --remove-expired"), "{doctor}");
+    let would: Value = serde_json::from_str(&world.home.ok(&[
+        "--json",
+        "backup",
+        "--remove-expired",
+        "--dry-run",
+    ]))
+    .unwrap();
+    assert_eq!(
+        (&would["removed"], &would["left"][0]["folder"]),
+        (&json!([old]), &json!(used)),
+        "{would}"
+    );
+    assert!(Path::new(&old).exists());
+    // A folder of a person that stands there now stays.
+    std::fs::rename(Path::new(&old).join("backup.json"), Path::new(&old).join("other.json"))
+        .unwrap();
+    world.home.ok(&["backup", "--remove-expired"]);
+    assert!(Path::new(&old).exists());
+    std::fs::rename(Path::new(&old).join("other.json"), Path::new(&old).join("backup.json"))
+        .unwrap();
+    let told = world.home.ok(&["backup", "--remove-expired"]);
+    assert!(told.contains(&format!("removed {old}")), "{told}");
+    let there = [&old, &used, &long, &own].map(|folder| Path::new(folder).exists());
+    assert_eq!(there, [false, true, true, true]);
+    assert_eq!(world.home.run(&["backup"]).status.code(), Some(2));
+}
+
 /// A log of before the `forget` takes the place of one that was lost in the middle of it.
 #[test]
 fn an_older_log_carries_out_what_the_mark_names() {

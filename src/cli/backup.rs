@@ -22,35 +22,54 @@ use super::home_access::HomeAccess;
 use super::home_key::store_options;
 use super::settings::load_config;
 use super::{Context, ui};
-use crate::config::Exports;
+use crate::config::{ArchiveAfter, Exports, parse_duration_ms};
 use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
 use crate::control::question::Question;
-use crate::home::Home;
+use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, LogError};
 use crate::os::{Disk, Open};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::seam::position::{AdoptAt, adopt_position};
 use crate::sequencer::mark::QueueMark;
+use crate::upkeep::backups::{self, Backup, MANIFEST};
 use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
 
 /// Bytes of one copy step.
 const CHUNK_BYTES: usize = 1 << 20;
-/// The file that is written last.
-const MANIFEST: &str = "backup.json";
 /// Folders of the bus home that this program only reads.
 const UPSTREAM: &[&str] = &["eventbus", "sessions", "chunks", "other", "selection_manifests"];
 /// Folders of the bus home whose files are copied unchanged, except for what the log writes there.
 const PUBLISHED: &[&str] = &["artifacts"];
 
 /// Copy a home to an absent or empty directory, consistently, also while the service runs
+///
+/// A backup holds every text of the home, also after `forget`. So one may expire: `--remove-expired` removes the
+/// backups of this home whose time is over, and no other folder.
 #[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// The directory of the copy
-    dir: PathBuf,
+    #[arg(required_unless_present = "remove_expired")]
+    dir: Option<PathBuf>,
     /// Do not copy the upstream buses
     #[arg(long)]
+    without_upstream: bool,
+    /// When the copy expires, instead of `backup.expire_after`: 90d, 12h, or never
+    #[arg(long, value_name = "AGE", requires = "dir")]
+    expire_after: Option<String>,
+    /// Remove the backups of this home that have expired
+    #[arg(long)]
+    remove_expired: bool,
+    /// Only list the backups that `--remove-expired` would remove
+    #[arg(long, requires = "remove_expired", conflicts_with = "dir")]
+    dry_run: bool,
+}
+
+/// A copy under way.
+struct Copying {
+    dir: PathBuf,
     without_upstream: bool,
 }
 
@@ -79,6 +98,92 @@ struct FileFact {
 
 impl BackupArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        if let Some(dir) = &self.dir {
+            let expires_at = self.expires_at(context)?;
+            let copying = Copying { dir: dir.clone(), without_upstream: self.without_upstream };
+            copying.run(context, expires_at)?;
+        }
+        if self.remove_expired {
+            self.remove(context)?;
+        }
+        Ok(Exit::Done)
+    }
+
+    /// When a copy that is made now expires; `None` when it never does.
+    fn expires_at(&self, context: &Context) -> Result<Option<Timestamp>, Failure> {
+        let now = context.machine.clock.now();
+        let age = match self.expire_after.as_deref() {
+            Some("never") => return Ok(None),
+            Some(text) => parse_duration_ms(text).ok_or_else(|| {
+                Failure::new(Exit::Usage, format!("cannot read the age {text:?}"))
+                    .hint("an age such as 90d or 12h, or never")
+            })?,
+            None => match load_config(context)?.backup_expire_after {
+                ArchiveAfter::Never => return Ok(None),
+                ArchiveAfter::Age(age) => age,
+            },
+        };
+        Ok(Some(now.plus_ms(age)))
+    }
+
+    /// Removes the backups of this home that have expired.
+    fn remove(&self, context: &Context) -> Result<(), Failure> {
+        let (disk, now) = (&*context.machine.disk, context.machine.clock.now());
+        let config = load_config(context)?;
+        let home = Home::new(&context.home, &config);
+        let known = backups::known(disk, &home).map_err(|error| unknown_backups(&error))?;
+        let (mut removed, mut left) = (Vec::new(), Vec::new());
+        for backup in known.iter().filter(|backup| backup.has_expired(now)) {
+            let failed = |error: &std::io::Error| {
+                let what = format!("cannot remove the backup {}", backup.folder.display());
+                Failure::new(Exit::Storage, what).because(error)
+            };
+            if let Some(why) =
+                backups::why_it_stays(disk, backup).map_err(|error| failed(&error))?
+            {
+                left.push((&backup.folder, why));
+                continue;
+            }
+            let copy = Home::new(&backup.folder, &config);
+            let lock = HomeLock::try_take(disk, &copy, std::process::id());
+            let Some(lock) = lock.map_err(|error| failed(&error))? else {
+                left.push((&backup.folder, "a process uses it as a home"));
+                continue;
+            };
+            if !self.dry_run {
+                backups::remove(disk, &backup.folder).map_err(|error| failed(&error))?;
+            }
+            drop(lock);
+            removed.push(&backup.folder);
+        }
+        if context.ui.json {
+            let left: Vec<Value> =
+                left.iter().map(|(folder, why)| json!({"folder": folder, "why": why})).collect();
+            context.ui.json(&json!({"removed": removed, "left": left, "dry_run": self.dry_run}));
+            return Ok(());
+        }
+        let verb = if self.dry_run { "would remove" } else { "removed" };
+        for folder in &removed {
+            context.ui.out(format!("{verb} {}", folder.display()));
+        }
+        for (folder, why) in &left {
+            let told = format!("{} stays: {why}; remove it yourself", folder.display());
+            context.ui.out(format!("{} {told}", ui::yellow("note:")));
+        }
+        if removed.is_empty() && left.is_empty() {
+            context.ui.talk("no backup of this home has expired");
+        }
+        Ok(())
+    }
+}
+
+/// The list of backups does not read.
+fn unknown_backups(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read run/backups.jsonl").because(error)
+}
+
+impl Copying {
+    fn run(&self, context: &Context, expires_at: Option<Timestamp>) -> Result<(), Failure> {
         let disk = &context.machine.disk;
         let config = load_config(context)?;
         let from = Home::new(&context.home, &config);
@@ -90,10 +195,20 @@ impl BackupArgs {
         let (head, hash) = self.copy_log(context, &mut session, &from, &to, &mut copied)?;
         session.close()?;
         self.copy_around(disk, &from, &to, &mut copied)?;
-        let now = context.machine.clock.now();
+        let made = Backup {
+            folder: absolute(&self.dir),
+            created_at: context.machine.clock.now().to_string(),
+            expires_at: expires_at.map(|at| at.to_string()),
+            log: hash.hex(),
+        };
+        if let Err(error) = backups::note(disk.as_ref(), &from, &made) {
+            let told = "the home does not know of this copy, so nothing removes it when it expires";
+            copied.notes.push(format!("{told}: cannot write run/backups.jsonl: {error}"));
+        }
         let manifest = json!({
-            "schema_version": "backup.v1", "created_at": now.to_string(),
-            "summarizer_version": env!("CARGO_PKG_VERSION"), "home": context.home,
+            "schema_version": "backup.v1", "created_at": made.created_at,
+            "expires_at": made.expires_at,
+            "summarizer_version": env!("CARGO_PKG_VERSION"), "home": absolute(&context.home),
             "log": {"head": head.0, "hash": hash.hex()},
             "without_upstream": self.without_upstream, "verified": true,
             "notes": copied.notes, "files": copied.files,
@@ -102,13 +217,11 @@ impl BackupArgs {
         bytes.push(b'\n');
         disk.replace(&self.dir.join(MANIFEST), &bytes, 0o640)
             .map_err(|error| self.failed(&error))?;
-        self.show(context, head, hash, &copied);
-        Ok(Exit::Done)
+        self.show(context, head, &made, &copied);
+        Ok(())
     }
 
     fn check_target(&self, disk: &Arc<dyn Disk>, from: &Home) -> Result<(), Failure> {
-        let absolute =
-            |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         if absolute(&self.dir).starts_with(absolute(&from.run()))
             || absolute(&self.dir).starts_with(absolute(&from.buses))
         {
@@ -407,11 +520,11 @@ impl BackupArgs {
         }
     }
 
-    fn show(&self, context: &Context, head: Seq, hash: Digest, copied: &Copied) {
+    fn show(&self, context: &Context, head: Seq, made: &Backup, copied: &Copied) {
         let bytes: u64 = copied.files.values().map(|file| file.bytes).sum();
         if context.ui.json {
             context.ui.json(&json!({
-                "to": self.dir, "head": head.0, "hash": hash.hex(),
+                "to": self.dir, "head": head.0, "hash": made.log, "expires_at": made.expires_at,
                 "files": copied.files.len(), "bytes": bytes, "verified": true, "notes": copied.notes,
             }));
             return;
@@ -434,7 +547,15 @@ impl BackupArgs {
             .iter()
             .for_each(|note| context.ui.talk(format!("{} {note}", ui::yellow("note:"))));
         context.ui.talk(format!("it is a home: `summarizer --home {dir} status`"));
+        if let Some(at) = &made.expires_at {
+            let removes = "`summarizer backup --remove-expired` removes it then";
+            context.ui.talk(format!("it expires at {at}: {removes}"));
+        }
     }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn relative(path: &Path, to: &Home) -> String {
@@ -491,7 +612,7 @@ mod tests {
         let disk: Arc<dyn Disk> = sim.clone();
         let config = Config::load(None, &BTreeMap::new(), 1).expect("the defaults");
         let to = Home::new(Path::new("/copy"), &config);
-        let backup = BackupArgs { dir: "/copy".into(), without_upstream: false };
+        let backup = Copying { dir: "/copy".into(), without_upstream: false };
         disk.create_dir_all(Path::new("/home")).expect("a folder");
         disk.create_dir_all(&to.root).expect("a folder");
         disk.replace(Path::new("/home/note.txt"), b"The lamp is on.", 0o640).expect("a file");

@@ -36,6 +36,7 @@ use crate::replay::{Compare, Until, rebuild};
 use crate::seam::position::{Change, describe_change};
 use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
+use crate::upkeep::backups;
 use crate::upkeep::retention::{self, Policy};
 use crate::verify::{Options, Report, verify_tree};
 
@@ -336,6 +337,7 @@ impl DoctorArgs {
             findings.fine("requests", what);
         }
         look_at_forgetting(context, &held.home, findings);
+        look_at_backups(context, &held.home, findings);
         look_at_queue(context, &held, deep, findings);
         look_for_summaries(context, &held, findings);
         look_at_retention(context, &held, findings);
@@ -381,6 +383,7 @@ impl DoctorArgs {
         );
         findings.fine("service", what);
         look_at_forgetting(context, home, findings);
+        look_at_backups(context, home, findings);
         for cause in status["paused"].as_array().into_iter().flatten() {
             paused(cause.as_str().unwrap_or_default(), findings);
         }
@@ -460,10 +463,47 @@ fn chain_holds(log: &Reader, findings: &mut Findings) -> bool {
 
 /// What a `forget` left. A command that holds the home has tried to finish it by now.
 fn look_at_forgetting(context: &Context, home: &Home, findings: &mut Findings) {
-    if is_forgetting(context, home) {
-        let what = "a `forget` is not finished, and its texts may still be in the home";
-        findings.wrong("forget", what, "summarizer drain");
-        findings.hint("the command says what keeps it from being finished");
+    match is_forgetting(context, home) {
+        Ok(false) => {}
+        Ok(true) => {
+            let what = "a `forget` is not finished, and its texts may still be in the home";
+            findings.wrong("forget", what, "summarizer drain");
+            findings.hint("the command says what keeps it from being finished");
+        }
+        Err(error) => {
+            let what = format!("run/forgetting.json cannot be looked at: {error}");
+            let fix = format!("ls -l {}", shell(&home.forgetting()));
+            findings.wrong("forget", what, &fix);
+        }
+    }
+}
+
+/// Backups that have expired: they hold texts longer than their person wanted.
+fn look_at_backups(context: &Context, home: &Home, findings: &mut Findings) {
+    let (disk, now) = (context.machine.disk.as_ref(), context.machine.clock.now());
+    let known = match backups::known(disk, home) {
+        Ok(known) => known,
+        Err(error) => {
+            let what = format!("run/backups.jsonl cannot be read: {error}");
+            return findings.wrong("backups", what, &format!("ls -l {}", shell(&home.backups())));
+        }
+    };
+    if known.is_empty() {
+        return;
+    }
+    let expired: Vec<String> = known
+        .iter()
+        .filter(|backup| backup.has_expired(now))
+        .map(|backup| backup.folder.display().to_string())
+        .collect();
+    match expired.as_slice() {
+        [] => findings
+            .fine("backups", format!("{}, none has expired", ui::count(known.len(), "backup"))),
+        folders => {
+            let (many, folders) = (ui::count(folders.len(), "backup"), folders.join(", "));
+            let what = format!("{many} expired: {folders}");
+            findings.add("backups", Verdict::Notice, what, "summarizer backup --remove-expired");
+        }
     }
 }
 

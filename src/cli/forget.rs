@@ -27,8 +27,10 @@ use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::export::summary_bus::SUMMARIES_DIR;
+use crate::home::Home;
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
 use crate::projections::exporters;
+use crate::upkeep::backups::{self, Backup};
 use crate::upkeep::forget::{self, Traces, Wanted};
 
 /// Summaries that are listed by name.
@@ -114,6 +116,7 @@ impl ForgetArgs {
     }
 
     fn show(&self, context: &Context, report: &ForgetReport) {
+        let backups = backups_from_before(context);
         if context.ui.json {
             return context.ui.json(&json!({
                 "dry_run": self.dry_run,
@@ -125,6 +128,7 @@ impl ForgetArgs {
                 "left_in": report.left_in,
                 "same_text_in": report.same_text_in,
                 "copies": report.copies,
+                "backups": backups,
             }));
         }
         for name in report.names.iter().take(LISTED) {
@@ -151,6 +155,7 @@ impl ForgetArgs {
                 context.ui.out(format!("would take {texts} of their texts out of the home"));
             }
             report.show_what_stays(context);
+            show_backups(context, &backups);
             context
                 .ui
                 .talk(ui::dim("nothing was changed; without --dry-run they are gone for ever"));
@@ -162,6 +167,7 @@ impl ForgetArgs {
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
         report.show_what_stays(context);
+        show_backups(context, &backups);
         let is_all_there = report.records == 0 && report.left_in.is_empty();
         if !self.words.is_empty() && is_all_there && !report.sources.is_empty() {
             context.ui.out("their texts stay where they are; name a source or its file to take its text out too");
@@ -169,6 +175,28 @@ impl ForgetArgs {
         context.ui.talk(ui::dim(
             "your own files are as they were, and backups from before still hold what was forgotten",
         ));
+    }
+}
+
+/// The backups that the home knows: they still hold what is forgotten now.
+fn backups_from_before(context: &Context) -> Vec<Backup> {
+    let home = load_config(context).map(|config| Home::new(&context.home, &config));
+    home.ok()
+        .and_then(|home| backups::known(&*context.machine.disk, &home).ok())
+        .unwrap_or_default()
+}
+
+fn show_backups(context: &Context, backups: &[Backup]) {
+    for backup in backups.iter().take(LISTED) {
+        let until = match &backup.expires_at {
+            Some(at) => format!("it expires at {at}"),
+            None => "it never expires: delete it when you need it no more".to_owned(),
+        };
+        let folder = backup.folder.display();
+        context.ui.out(format!("{folder} is a backup from before and still holds them; {until}"));
+    }
+    if backups.len() > LISTED {
+        context.ui.out(format!("and {} more backups; --json lists all", backups.len() - LISTED));
     }
 }
 

@@ -228,14 +228,20 @@ impl HeldHome {
     /// Carries out what an earlier `forget` left. The log of now may be an older one that does not know of it.
     fn finish_forgetting(&mut self, context: &Context) -> Result<(), Failure> {
         let left = forget::unfinished(&mut self.engine).map_err(|error| not_forgotten(&error))?;
-        if let Some(wanted) = left {
-            return self.make_anew(context, &wanted).map(drop);
-        }
         let marked = forget_mark::read(&*context.machine.disk, &self.home.forgetting());
-        let Some(marked) = marked.map_err(|error| unmarked(&error))? else { return Ok(()) };
-        let found = forget::look(self.engine.log(), &marked, &mut |_| {});
-        let found = found.map_err(|error| not_forgotten(&error.into()))?;
-        let wanted = self.make_unreadable(context, &marked, &found)?;
+        let wanted = match (left, marked.map_err(|error| unmarked(&error))?) {
+            (None, None) => return Ok(()),
+            (Some(wanted), None) => wanted,
+            (left, Some(marked)) => {
+                let found = forget::look(self.engine.log(), &marked, &mut |_| {});
+                let found = found.map_err(|error| not_forgotten(&error.into()))?;
+                // The mark is set before the fact, so most often both name the same.
+                match left.filter(|left| found.is_empty() && left.names_all_of(&marked)) {
+                    Some(left) => left,
+                    None => self.make_unreadable(context, &marked, &found)?,
+                }
+            }
+        };
         self.make_anew(context, &wanted).map(drop)
     }
 
@@ -516,16 +522,20 @@ fn unmarked(error: &io::Error) -> Failure {
 
 /// Tells readers of the files of a `forget` that is not finished.
 pub(super) fn warn_of_forgetting(context: &Context) {
-    let home = load_config(context).map(|config| Home::new(&context.home, &config));
-    if home.is_ok_and(|home| is_forgetting(context, &home)) {
-        let warning = ui::yellow("warning:");
-        context.ui.complain(format!("{warning} {NOT_FORGOTTEN_YET}"));
+    let Ok(config) = load_config(context) else { return };
+    let warning = ui::yellow("warning:");
+    match is_forgetting(context, &Home::new(&context.home, &config)) {
+        Ok(false) => {}
+        Ok(true) => context.ui.complain(format!("{warning} {NOT_FORGOTTEN_YET}")),
+        Err(error) => context.ui.complain(format!(
+            "{warning} run/forgetting.json cannot be looked at, so a `forget` may not be finished: {error}"
+        )),
     }
 }
 
 /// Whether a `forget` is not finished.
-pub(super) fn is_forgetting(context: &Context, home: &Home) -> bool {
-    !matches!(context.machine.disk.stat(&home.forgetting()), Ok(None))
+pub(super) fn is_forgetting(context: &Context, home: &Home) -> io::Result<bool> {
+    Ok(context.machine.disk.stat(&home.forgetting())?.is_some())
 }
 
 /// What is told then.

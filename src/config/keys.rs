@@ -263,6 +263,7 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Flag,
         "a service applies these ages by itself when a day begins",
     ),
+    key("backup.expire_after", "\"never\"", Kind::Text, "age at which a new backup expires"),
     key(
         "provider.default",
         "\"builtin\"",

@@ -222,6 +222,7 @@ pub struct Config {
     pub(crate) answers_after: ArchiveAfter,
     pub(crate) acks_after: ArchiveAfter,
     pub(crate) retention_daily: bool,
+    pub(crate) backup_expire_after: ArchiveAfter,
     /// A group that may read the home and append to its queue.
     pub(crate) files_group: Option<String>,
     /// Whether the file of the keys is sealed.
@@ -578,6 +579,7 @@ impl Values {
             answers_after: self.age("retention.answers_after")?,
             acks_after: self.age("retention.acks_after")?,
             retention_daily: self.flag("retention.daily")?,
+            backup_expire_after: self.age("backup.expire_after")?,
             files_group: Some(self.text("files.group")?).filter(|group| group != "none"),
             encrypt_at_rest: self.flag("encrypt.at_rest")?,
             home_key: self.home_key()?,

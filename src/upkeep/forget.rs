@@ -109,6 +109,11 @@ impl Item {
 }
 
 impl Wanted {
+    /// Whether it names the sources and files that another one names.
+    pub(crate) fn names_all_of(&self, other: &Wanted) -> bool {
+        other.sources.is_subset(&self.sources) && other.files.is_subset(&self.files)
+    }
+
     fn means(&self, id: &str, item: &Item, gone: &Traces) -> bool {
         let of_file =
             |origin: &String| file_of(origin).is_some_and(|name| self.files.contains(name));

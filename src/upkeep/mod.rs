@@ -1,5 +1,6 @@
 //! Keeping a home in order: retention, recovery, copies, checks of the log, and watched folders.
 
+pub(crate) mod backups;
 pub mod copy;
 pub mod forget;
 pub(crate) mod forget_mark;
