@@ -458,6 +458,21 @@ fn a_parameter_in_place_of_today_or_of_the_profile_is_marked() {
     assert_eq!(names("bound"), Value::Null);
 }
 
+/// The zone of the home is no fact of the sources: the ack says which zone was used.
+#[test]
+fn a_time_zone_in_the_parameters_is_told_as_not_used() {
+    const EVENT: &str = "email.triage.extract_event.calendar_event.v1";
+    let home = Home::new("");
+    let text = "From: Ana Ruiz <ana@example.org>\nSubject: The choir\nDate: Tue, 10 Feb 2026 09:00:00 +0100\n\n\
+                We meet on Friday at eight in the hall.\n";
+    home.ask_with("choir", EVENT, text, json!({"timezone": "Asia/Tokyo"}));
+    home.ok(&["drain"]);
+    let ack = home.last_ack("choir");
+    assert_eq!(ack["warnings"], json!(["param_ignored"]), "{ack}");
+    let told = "parameters not used, because the times of the sources are written in UTC, the time zone of the home: timezone";
+    assert_eq!(ack["message"], told);
+}
+
 const OPPORTUNITIES: &str = "opportunities.digest.rank_and_route.v1";
 const CONTACTS: &str = "crm.contacts.plan.next_actions.v1";
 

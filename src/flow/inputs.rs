@@ -348,6 +348,22 @@ mod tests {
     }
 
     #[test]
+    fn an_input_without_a_value_says_which_fact_is_missing() {
+        let author = Binding::Source(SourceField::Author);
+        assert_eq!(
+            missing("who", Some(&author), 1),
+            "the flow needs the input who, and the source does not say it (source.author); a parameter who of the \
+             request may say it"
+        );
+        assert!(
+            missing("who", Some(&author), 3).contains("3 sources have no such fact as a whole")
+        );
+        let profile = Binding::HomeProfile("job".into());
+        assert!(missing("me", Some(&profile), 1).contains("(home.profile.job)"));
+        assert_eq!(missing("who", None, 1), "the flow needs the input who");
+    }
+
+    #[test]
     fn the_text_of_a_given_value_becomes_the_source() {
         let value = json!([{"n": 1, "text": "a"}, null, true, "b"]);
         assert_eq!(own_sources("items", &value), [source("items", "1\na\nb")]);
