@@ -244,7 +244,26 @@ fn memo_lines(prose: Prose, memo: &Memo) -> Vec<String> {
         }
     }
     let text = text.replace("## Sources\n", "");
-    prose.lines(&text, "")
+    prose.lines(&for_a_reader(&text), "")
+}
+
+/// The sections of a memo in the order in which a person wants them: what was decided, what is to do and what is
+/// asked, then what happened, and the counts of the overview last.
+fn for_a_reader(memo: &str) -> String {
+    const FIRST: [&str; 6] =
+        ["Decisions", "Open tasks", "Questions", "Achievements", "Timeline", "Closed tasks"];
+    let mut starts: Vec<usize> = memo.match_indices("\n## ").map(|(at, _)| at + 1).collect();
+    starts.push(memo.len());
+    let (head, _) = memo.split_at(starts[0]);
+    let mut sections: Vec<&str> = starts.windows(2).map(|two| &memo[two[0]..two[1]]).collect();
+    let rank = |section: &&str| {
+        let name = section.lines().next().unwrap_or_default().trim_start_matches("## ");
+        let place = FIRST.iter().position(|known| *known == name);
+        place.unwrap_or(if name == "Overview" { usize::MAX } else { FIRST.len() })
+    };
+    sections.sort_by_key(rank);
+    let sections: Vec<&str> = sections.into_iter().map(str::trim_end).collect();
+    format!("{}\n\n{}\n", head.trim_end(), sections.join("\n\n"))
 }
 
 /// A line of Markdown without the marks that only a renderer needs.
@@ -294,6 +313,18 @@ fn unread(error: &BusError) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_memo_begins_with_what_is_decided_and_to_do_and_ends_with_its_counts() {
+        let memo = "# Day\n\n## Overview\n\n- 2 summaries\n\n## Timeline\n\n- a\n\n## Decisions\n\n- b\n\n## Open tasks\n\n- c\n";
+        assert_eq!(
+            for_a_reader(memo),
+            "# Day\n\n## Decisions\n\n- b\n\n## Open tasks\n\n- c\n\n## Timeline\n\n- a\n\n## Overview\n\n- 2 summaries\n"
+        );
+        let portfolio = "# All\n\n## Overview\n\n- 1\n\n## Garden (1)\n\n- x\n";
+        assert!(for_a_reader(portfolio).starts_with("# All\n\n## Garden (1)"));
+        assert_eq!(for_a_reader("# Day\n"), "# Day\n\n\n");
+    }
 
     #[test]
     fn a_memo_loses_marks_and_keeps_words() {

@@ -595,6 +595,11 @@ impl<'a> Printer<'a> {
 /// The text of a summary in a length; a flow that has no such length gives the nearest.
 fn text_of(outcome: &FlowOutcome, length: Length) -> String {
     let summary = &outcome.summary;
+    // A flow that found nothing says so: how the source begins is no answer of it.
+    let found_nothing = outcome.warnings.iter().any(|one| one == TEXT_FROM_SOURCE);
+    if let Some(why) = summary.notes.as_ref().filter(|_| found_nothing) {
+        return why.clone();
+    }
     let whole = &summary.summary_text;
     let long = summary.rendered_long.as_ref();
     match length {

@@ -4,12 +4,12 @@
 //! carries out what was asked, or names the things of the question; to `when`, `how many` and `why` it gives a
 //! number, a day or a reason. In doubt a question stays open: an open one that is answered costs a look.
 
-use super::done::{
+use super::markdown::one_line;
+use super::said::{is_question, sentences};
+use crate::model::builtin::done::{
     SaidDone, all_told, asked, closes, content, has_day, speaks_of_self, spoken_by,
     stands_for_a_thing,
 };
-use super::markdown::one_line;
-use super::said::{is_question, sentences};
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::text::words::{fold, spaced};
 

@@ -17,13 +17,13 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::answers::{answered_by_reply, open_in_talk, says_no_more};
-use super::done::{SaidDone, all_told, closes, without_done};
 use super::library::{COLUMNS, thread_of};
 use super::markdown::{address, front, inline, label, one_line, plain_apart, shorten};
 use super::open_tasks::Closing;
 use super::project::scalar;
 use super::said::{
-    folded, is_question, name_before, run_told, sentences, without_rules, without_salutation,
+    folded, is_question, name_before, run_told, sentences, with_antecedents, without_rules,
+    without_salutation,
 };
 use super::tasks::{
     Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
@@ -33,6 +33,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
+use crate::model::builtin::done::{SaidDone, all_told, closes, without_done};
 use crate::model::builtin::fill::due::names_last_day;
 use crate::model::builtin::fill::{due, signals};
 use crate::model::builtin::text::decisions::states_decision;
@@ -197,8 +198,7 @@ impl MemoItem {
         let elsewhere: BTreeSet<String> =
             tasks.chain(&self.decisions).chain(&self.questions).map(|one| folded(one)).collect();
         let all = sentences(&self.text);
-        let kept: Vec<&str> =
-            all.iter().copied().filter(|one| !elsewhere.contains(&folded(one))).collect();
+        let kept = with_antecedents(&all, |one| !elsewhere.contains(&folded(one)));
         if !kept.is_empty() && kept.len() < all.len() {
             self.text = kept.join(" ");
         }
@@ -480,17 +480,12 @@ fn entry(
     };
     let text = told.iter().find(says_more).or(told.first()).map_or("", String::as_str);
     let mut said = BTreeSet::new();
-    let mut kept: Vec<&str> = Vec::new();
     let all = sentences(text);
     let all = without_salutation(&all);
-    for sentence in all {
-        let folded = folded(sentence);
-        // The day behind a task has no meaning without the task.
-        let has_words = folded.contains(char::is_alphabetic);
-        if has_words && !elsewhere.contains(&folded) && said.insert(folded) {
-            kept.push(sentence);
-        }
-    }
+    // The day behind a task has no meaning without the task.
+    let has_words = |one: &str| one.contains(char::is_alphabetic);
+    let mut kept = with_antecedents(all, |one| has_words(one) && !elsewhere.contains(&folded(one)));
+    kept.retain(|one| said.insert(folded(one)));
     // Who came to a meeting is no summary of it.
     let tells = |sentence: &&str| !lists_attendance(sentence);
     if all.iter().any(tells) {
@@ -844,6 +839,11 @@ fn link_to_source(told: &MemoItem) -> String {
     linked(told, told.name()) + &began.unwrap_or_default()
 }
 
+fn links_to_sources(said_by: &[&MemoItem]) -> String {
+    let links: Vec<String> = said_by.iter().map(|told| link_to_source(told)).collect();
+    links.join("; ")
+}
+
 fn linked(told: &MemoItem, name: &str) -> String {
     let name = label(name, LABEL_CHARS);
     match &told.link {
@@ -852,45 +852,82 @@ fn linked(told: &MemoItem, name: &str) -> String {
     }
 }
 
-/// Lines of several items, each once, with the first item that says it.
-fn once<'a>(
-    items: &[&'a MemoItem],
-    lines: fn(&MemoItem) -> &Vec<String>,
-) -> Vec<(&'a MemoItem, &'a str)> {
-    let mut seen = BTreeSet::new();
-    let all =
-        items.iter().flat_map(|told| lines(told).iter().map(move |line| (*told, line.as_str())));
-    all.filter(|(_, line)| seen.insert(folded(line))).collect()
+/// A statement with the sources that say it, in the same or in other words.
+struct Statement<'a> {
+    said_by: Vec<&'a MemoItem>,
+    text: &'a str,
 }
 
-fn decided<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+impl<'a> Statement<'a> {
+    fn also_said_by(&mut self, told: &'a MemoItem) {
+        if self.said_by.iter().all(|known| known.about != told.about) {
+            self.said_by.push(told);
+        }
+    }
+}
+
+/// Lines of several items, each once, with the items that say it.
+fn once<'a>(items: &[&'a MemoItem], lines: fn(&MemoItem) -> &Vec<String>) -> Vec<Statement<'a>> {
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut found: Vec<Statement<'a>> = Vec::new();
+    for told in items {
+        for line in lines(told) {
+            match places.get(&folded(line)) {
+                Some(place) => found[*place].also_said_by(told),
+                None => {
+                    places.insert(folded(line), found.len());
+                    found.push(Statement { said_by: vec![*told], text: line });
+                }
+            }
+        }
+    }
+    found
+}
+
+fn decided<'a>(items: &[&'a MemoItem]) -> Vec<Statement<'a>> {
     let all = once(items, |told| &told.decisions);
-    let is_said_by = |at: usize, other: usize| {
-        let (one, more) = (all[at].1, all[other].1);
+    let says_it = |at: usize, other: usize| {
+        let (one, more) = (all[at].text, all[other].text);
         at != other && says_no_more(one, more) && (other < at || !says_no_more(more, one))
     };
-    let is_new = |at: &usize| !(0..all.len()).any(|other| is_said_by(*at, other));
-    (0..all.len()).filter(is_new).map(|at| all[at]).collect()
+    let said_in: Vec<Option<usize>> =
+        (0..all.len()).map(|at| (0..all.len()).find(|other| says_it(at, *other))).collect();
+    let mut sources: Vec<Vec<&MemoItem>> = all.iter().map(|one| one.said_by.clone()).collect();
+    for (at, one) in all.iter().enumerate() {
+        // What is said in a statement that is itself said in a third one is said in the third.
+        let places = std::iter::successors(said_in[at], |place| said_in[*place]).take(all.len());
+        if let Some(place) = places.last() {
+            sources[place].extend(&one.said_by);
+        }
+    }
+    let all = all.into_iter().zip(said_in).zip(sources);
+    let kept = all.filter(|((_, place), _)| place.is_none());
+    kept.map(|((one, _), said_by)| {
+        let mut kept = Statement { said_by: Vec::new(), text: one.text };
+        said_by.into_iter().for_each(|told| kept.also_said_by(told));
+        kept
+    })
+    .collect()
 }
 
-fn asked<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+fn asked<'a>(items: &[&'a MemoItem]) -> Vec<Statement<'a>> {
     once(items, |told| &told.questions)
 }
 
-fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<(&'a MemoItem, &'a str)> {
+fn achieved<'a>(items: &[&'a MemoItem]) -> Vec<Statement<'a>> {
     once(items, |told| &told.achievements)
 }
 
 /// A section that exists only where there is something in it.
-fn collected(memo: &mut String, heading: &str, found: Vec<(&MemoItem, &str)>) {
+fn collected(memo: &mut String, heading: &str, found: Vec<Statement<'_>>) {
     if found.is_empty() {
         return;
     }
     line!(memo);
     line!(memo, "## {heading}");
     line!(memo);
-    for (told, one) in found {
-        line!(memo, "- {} ({})", inline(one), link_to_source(told));
+    for one in found {
+        line!(memo, "- {} ({})", inline(one.text), links_to_sources(&one.said_by));
     }
 }
 
@@ -902,10 +939,10 @@ fn achievements(memo: &mut String, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Achievements");
     line!(memo);
-    for (told, done) in done {
-        match done == told.title {
-            true => line!(memo, "- {}", link(told)),
-            false => line!(memo, "- {} ({})", inline(done), link_to_source(told)),
+    for done in done {
+        match done.said_by.as_slice() {
+            [told] if done.text == told.title => line!(memo, "- {}", link(told)),
+            said_by => line!(memo, "- {} ({})", inline(done.text), links_to_sources(said_by)),
         }
     }
 }
@@ -1074,8 +1111,8 @@ fn sources(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
 mod tests {
     use serde_json::json;
 
-    use super::super::done::asked as parts_of;
     use super::*;
+    use crate::model::builtin::done::asked as parts_of;
 
     fn told(number: u8, ms: i64, item: Value) -> MemoItem {
         let outputs = item["outputs"].to_string();

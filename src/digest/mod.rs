@@ -24,7 +24,6 @@ pub mod catalog;
 pub mod choose;
 pub mod collect;
 pub mod compare;
-mod done;
 pub mod index;
 pub mod library;
 pub mod markdown;

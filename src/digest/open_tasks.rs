@@ -11,12 +11,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::done::{Asked, SaidDone, closes};
 use super::library::{Library, Unit};
 use super::tasks::{Closed, TaskMark, TaskMarks, Word};
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::Publish;
+use crate::model::builtin::done::{Asked, SaidDone, closes};
 
 /// Which tasks of a library are open.
 #[derive(Debug, Clone, Default)]

@@ -1,5 +1,5 @@
 //! The sentences of a summary, and which of them ask. Pure. A sentence that fits no rule is only a sentence.
-//! What is decided is in `text::decisions`, what is done in [`super::done`].
+//! What is decided is in `text::decisions`, what is done in `model::builtin::done`.
 
 use std::collections::BTreeSet;
 
@@ -63,6 +63,35 @@ fn ends(before: &str, mark: char, rest: &str) -> bool {
     let is_item = mark == '.' && is_long && !ABBREVIATIONS.contains(&fold(word).as_str());
     let is_short = short || mark == '.' && is_day(before, rest);
     (begins || is_item && rest.starts_with(char::is_alphabetic)) && !is_short
+}
+
+/// The sentences that are wanted, without those that begin with a pronoun right behind one that is not: nobody would
+/// know who `she` is. All that are wanted where nothing else is left.
+pub(crate) fn with_antecedents<'s>(
+    sentences: &[&'s str],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<&'s str> {
+    let mut kept = Vec::new();
+    let mut is_dangling = false;
+    for sentence in sentences {
+        is_dangling = !is_wanted(sentence) || is_dangling && leans(sentence);
+        if !is_dangling {
+            kept.push(*sentence);
+        }
+    }
+    if kept.is_empty() {
+        kept.extend(sentences.iter().filter(|one| is_wanted(one)));
+    }
+    kept
+}
+
+/// Whether a sentence begins with a word that stands for what was named before.
+fn leans(sentence: &str) -> bool {
+    let words = sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.take(4).map(str::to_lowercase).collect();
+    let word = |at: usize| words.get(at).map_or("", String::as_str);
+    let weight = &lexicon().weight;
+    weight.pronouns.contains(word(0)) && weight.impersonal.starts(word).is_none()
 }
 
 /// Letters of a word before a full stop that is hardly an abbreviation, and those that are.
@@ -193,6 +222,17 @@ fn signs(last: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_sentence_with_a_pronoun_goes_with_the_one_before_it() {
+        let text = "Marta brings the cake. She comes at eight. The hall is open from seven.";
+        let all = sentences(text);
+        let kept = with_antecedents(&all, |one| !one.starts_with("Marta"));
+        assert_eq!(kept, ["The hall is open from seven."]);
+        assert_eq!(with_antecedents(&all, |_| true), all);
+        let kept = with_antecedents(&all[..2], |one| !one.starts_with("Marta"));
+        assert_eq!(kept, ["She comes at eight."]);
+    }
+
     #[test]
     fn a_name_before_the_sentences_is_told_from_a_sentence() {
         for (text, name) in [

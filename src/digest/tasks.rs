@@ -9,12 +9,13 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::done::{self, Asked, SaidDone, all_told, asked};
 use super::markdown::{one_line, shorten};
 use super::said;
 use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
+use crate::model::builtin::done::{self, Asked, SaidDone, all_told, asked};
+use crate::model::builtin::fill::duties;
 use crate::model::builtin::text::sentences::{is_abbreviation, is_day};
 
 /// Most characters of a task.
@@ -47,20 +48,6 @@ const HARMLESS: &[&str] = &["archive", "newsletter", "notification"];
 const VERDICTS: &[&str] = &["category", "page_type", "route", "severity", "status", "urgency"];
 /// Longest verdict of a flow.
 const VERDICT_BYTES_MAX: usize = 40;
-/// Words before a thing to do in a note.
-const LABELS: &[&str] = &[
-    "todo",
-    "to do",
-    "action",
-    "tarea",
-    "por hacer",
-    "pendiente",
-    "aufgabe",
-    "zu tun",
-    "a faire",
-    "tache",
-];
-
 /// A task as an item names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FoundTask {
@@ -154,11 +141,10 @@ fn marked(text: &str, is_talk: bool) -> Vec<FoundTask> {
         .filter_map(|sentence| Some((sentence, sentence.split_once(": ")?)));
     let labelled: Vec<(&str, (&str, &str))> = labelled.collect();
     let is_talk = is_talk || labelled.iter().any(|(_, (label, rest))| done::speaks(label, rest));
-    let is_marked = |(label, rest): &(&str, &str)| {
-        LABELS.contains(&said::folded(label).as_str())
-            || !is_talk && done::orders_somebody(label, rest)
+    let is_marked = |(sentence, (label, rest)): &&(&str, (&str, &str))| {
+        duties::is_labelled(sentence) || !is_talk && done::orders_somebody(label, rest)
     };
-    let sentences = labelled.iter().filter(|(_, halves)| is_marked(halves)).map(|one| one.0);
+    let sentences = labelled.iter().filter(is_marked).map(|one| one.0);
     let texts = sentences.map(|sentence| first_line(sentence).trim_end_matches(';'));
     let texts = texts.map(|text| shorten(&one_line(text), TASK_CHARS));
     texts

@@ -10,6 +10,7 @@
 //!
 //! See docs/adr/0018-embedded-summarizer.md.
 
+pub(crate) mod done;
 pub mod extract;
 pub mod fill;
 pub(crate) mod lexicon;

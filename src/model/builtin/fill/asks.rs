@@ -6,18 +6,27 @@
 
 use std::collections::BTreeSet;
 
+use super::super::done;
 use super::super::lexicon::lexicon;
 use super::super::rank::quality;
 use super::super::text::words::{Token, spaced};
 use super::super::text::{Kind, Role};
+use super::due::names_last_weekday;
+use super::duties::{asks_only_in_seeming, is_labelled, is_own_duty, is_own_note};
 use super::posting::Postings;
 use super::scene::{Focus, Scene};
 use super::signals::{is_open_box, signals};
+use super::speakers::speaker;
 
 impl Scene<'_, '_> {
     /// The sentences that ask for something, found on first use.
     pub(crate) fn asks(&self) -> &[usize] {
         self.asked(|| find(self))
+    }
+
+    /// Those of them that nobody reports to be done later in the same talk.
+    pub(crate) fn open_asks(&self) -> Vec<usize> {
+        self.asks().iter().copied().filter(|at| !self.is_reported_done(*at)).collect()
     }
 
     /// The sentences that the text itself marks as tasks.
@@ -43,6 +52,28 @@ fn task_places(scene: &Scene<'_, '_>) -> BTreeSet<(usize, usize)> {
     headed.into_iter().chain(bare).filter(heads).map(|at| place(scene, at)).collect()
 }
 
+/// What stands right below a line that is a heading for tasks but for its form: `Tareas:` and lines with names.
+fn below_label_lines(scene: &Scene<'_, '_>) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut is_below = false;
+    for block in &scene.text.blocks {
+        let Some(first) = block.sentences.clone().next() else { continue };
+        let said = scene.text.sentence(first).trim_end();
+        let words = spaced(said);
+        let is_label = block.kind == Kind::Paragraph
+            && said.ends_with(':')
+            && lexicon().ask.headings.iter().any(|heading| heading == words.trim());
+        let tokens = scene.text.tokens_of(first);
+        let is_task = || block.kind == Kind::Item || opening(scene, first, tokens).assigned;
+        if is_below && !is_label && is_task() {
+            found.insert(first);
+        } else {
+            is_below = is_label;
+        }
+    }
+    found
+}
+
 /// See docs/adr/0125-what-texts-mark-as-decided-and-to-do.md.
 ///
 /// The open boxes of a text, and what stands under its headings for tasks: items, and lines that begin with
@@ -52,6 +83,7 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
     let signals = signals(scene);
     let is_for_nobody = signals.scam || signals.bulk;
     let (under, postings) = (task_places(scene), Postings::of(scene));
+    let listed = below_label_lines(scene);
     let is_marked = |&at: &usize| {
         let (block, tokens) = (scene.text.block_of(at), scene.text.tokens_of(at));
         let asks_back = scene.text.sentence(at).trim_end().ends_with('?');
@@ -60,7 +92,8 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
         }
         match scene.text.mark_of(at) {
             Some(ticked) => !ticked && is_first_of_block(scene, at),
-            None if is_for_nobody || !under.contains(&place(scene, at)) => false,
+            None if is_for_nobody => false,
+            None if !under.contains(&place(scene, at)) && !listed.contains(&at) => false,
             None if block.kind == Kind::Item => is_first_of_block(scene, at),
             None => block.kind == Kind::Paragraph && opening(scene, at, tokens).assigned,
         }
@@ -68,18 +101,36 @@ fn marked(scene: &Scene<'_, '_>) -> Vec<usize> {
     (0..scene.text.sentences.len()).filter(is_marked).collect()
 }
 
-/// Whether the English label of a task, `To do:` in one word, stands before a sentence. Without its colon it has
-/// capitals: in Spanish the word means all.
-fn is_labelled(said: &str) -> bool {
-    const LABEL: &str = "todo";
-    let Some((label, rest)) = said.split_at_checked(LABEL.len()) else { return false };
-    let in_capitals = label == label.to_uppercase() && !rest.starts_with(char::is_alphanumeric);
-    label.eq_ignore_ascii_case(LABEL) && (rest.starts_with(':') || in_capitals)
+/// Whether more than a day stands behind a name: `Nächstes Treffen: 26.3.` is no task.
+fn names_more_than_a_day(said: &str) -> bool {
+    !done::content(done::spoken_by(said).1).is_empty()
 }
 
 /// What follows the first sentence of an item says more of the same task.
 fn is_first_of_block(scene: &Scene<'_, '_>, at: usize) -> bool {
     scene.text.block_of(at).sentences.start == at
+}
+
+/// The items of lists of which at least two, and half of all, order: their neighbours do so too, by verbs that no list
+/// has.
+fn items_among_orders(scene: &Scene<'_, '_>, notice: bool) -> BTreeSet<usize> {
+    const ORDERS_MIN: usize = 2;
+    let mut found = BTreeSet::new();
+    let blocks = &scene.text.blocks;
+    for list in blocks.chunk_by(|one, next| one.kind == Kind::Item && next.kind == Kind::Item) {
+        let firsts = list.iter().filter(|block| block.kind == Kind::Item && !notice);
+        let firsts: Vec<usize> =
+            firsts.filter_map(|block| block.sentences.clone().next()).collect();
+        let is_order = |at: &&usize| {
+            let tokens = scene.text.tokens_of(**at);
+            orders(scene, **at, tokens, opening(scene, **at, tokens), true)
+        };
+        let count = firsts.iter().filter(is_order).count();
+        if count >= ORDERS_MIN && count * 2 >= firsts.len() {
+            found.extend(firsts);
+        }
+    }
+    found
 }
 
 /// The sentences that ask for something, in reading order.
@@ -97,15 +148,19 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         .map(|when| when.mention.sentence)
         .collect();
     let (notice, postings) = (signals(scene).notice, Postings::of(scene));
+    let is_note = is_own_note(scene);
+    let among_orders = items_among_orders(scene, notice);
+    let listed = below_label_lines(scene);
     let asks = |&at: &usize| {
         let block = scene.text.block_of(at);
         let prose = matches!(block.kind, Kind::Paragraph | Kind::Item | Kind::Table);
         let is_box = is_open_box(scene, at);
-        let is_excluded = !is_box && not_asked.contains(&at);
+        let said = scene.text.sentence(at);
+        let is_excluded = !is_box && (not_asked.contains(&at) || asks_only_in_seeming(said));
         if !prose || is_excluded || matches!(block.role, Role::System | Role::Tool) {
             return false;
         }
-        if quality::is_greeting_question(scene.text.sentence(at)) {
+        if quality::is_greeting_question(said) {
             return false;
         }
         let tokens = scene.text.tokens_of(at);
@@ -120,14 +175,26 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         let first = opening(scene, at, tokens);
         // `You must have a licence` in an advertisement says who is sought.
         let obliged = obliged.contains(&at) && !postings.holds(scene, at);
+        let has_day = || dated.contains(&at) || names_last_weekday(said);
+        let asks_back = said.trim_end().ends_with('?');
+        let is_headed = under.contains(&place(scene, at)) || listed.contains(&at);
+        let name = speaker(scene.text, block);
+        let is_label = || name.is_some_and(|name| is_labelled(&format!("{name}: {said}")));
         // A machine's report orders nothing by the way: `Change your settings.`
         let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
-            || quality::asks_by_thanks(scene.text.sentence(at))
-            || is_labelled(scene.text.sentence(at))
+            || quality::asks_by_thanks(said)
+            || is_labelled(said)
+            || is_note && is_own_duty(said)
             || (!by_the_way && orders(scene, at, tokens, first, item))
-            || (obliged && (dated.contains(&at) || speaks_to_reader(scene, tokens)))
-            || (item && (under.contains(&place(scene, at)) || first.assigned))
+            || (obliged && (speaks_to_reader(scene, tokens) || has_day()))
+            || is_label()
+            || !asks_back
+                && (item && (is_headed || first.assigned || among_orders.contains(&at))
+                    || is_headed
+                        && (name.is_some() || first.assigned)
+                        && names_more_than_a_day(said)
+                    || first.mentioned)
     };
     (0..scene.text.sentences.len()).filter(asks).collect()
 }
@@ -139,7 +206,7 @@ pub(crate) fn elements(scene: &Scene<'_, '_>, focus: &Focus) -> Vec<Focus> {
     let item_of =
         |at: usize| scene.items.iter().position(|item| item.sentences.binary_search(&at).is_ok());
     let inside = |at: &usize| focus.whole || focus.sentences.binary_search(at).is_ok();
-    let asked = scene.asks().iter().copied().filter(inside);
+    let asked = scene.open_asks().into_iter().filter(inside);
     asked
         .filter(|at| !is_for_nobody || is_open_box(scene, *at))
         .map(|at| Focus {
@@ -156,6 +223,8 @@ struct Opening {
     at: usize,
     /// A name stands before it: `Marta: fix …`, `Joost to call …`.
     assigned: bool,
+    /// A person is addressed before a verb that orders: `@lena fix the test`.
+    mentioned: bool,
 }
 
 fn opening(scene: &Scene<'_, '_>, sentence: usize, tokens: &[Token]) -> Opening {
@@ -163,6 +232,12 @@ fn opening(scene: &Scene<'_, '_>, sentence: usize, tokens: &[Token]) -> Opening 
     let source = scene.text.parts[scene.text.sentences[sentence].part].text;
     let high =
         |token: &Token| scene.text.token_text(sentence, token).starts_with(char::is_uppercase);
+    if let [name, verb, ..] = tokens
+        && source[..name.start as usize].ends_with('@')
+        && lexicon().ask.imperatives.contains(scene.text.folded(verb))
+    {
+        return Opening { at: 1, assigned: true, mentioned: true };
+    }
     for last in 0..tokens.len().min(3).saturating_sub(1) {
         if !high(&tokens[last]) {
             break;
@@ -179,14 +254,14 @@ fn opening(scene: &Scene<'_, '_>, sentence: usize, tokens: &[Token]) -> Opening 
             break;
         }
         if linked {
-            opening = Opening { at: last + 1, assigned: true };
+            opening = Opening { at: last + 1, assigned: true, mentioned: false };
             break;
         }
         let word = scene.text.folded(&tokens[last]);
         let named =
             scene.text.term(&tokens[last]).is_some() && !lexicon().phrases.verbs.contains(word);
         if to && named && lexicon().ask.imperatives.contains(verb) {
-            opening = Opening { at: last + 2, assigned: true };
+            opening = Opening { at: last + 2, assigned: true, mentioned: false };
             break;
         }
     }
@@ -225,13 +300,15 @@ fn orders(
         let rest = &source[tokens[first.at].end as usize..];
         let address = rest.split_whitespace().take(2).any(|word| word.starts_with("http"));
         // `Call of 20 minutes` orders nothing.
-        let noun = tokens
-            .get(first.at + 1)
-            .is_some_and(|next| ask.noun_links.contains(scene.text.folded(next)));
-        // `Order 40-11872` and `Pick up code: 7731` are names of numbers.
         let number = |token: &Token| {
             scene.text.token_text(sentence, token).starts_with(|c: char| c.is_ascii_digit())
         };
+        // `Order 5513 was lost` neither.
+        let mut behind = tokens[first.at + 1..].iter().take(2);
+        let noun = behind
+            .find(|token| !number(token))
+            .is_some_and(|next| ask.noun_links.contains(scene.text.folded(next)));
+        // `Order 40-11872` and `Pick up code: 7731` are names of numbers.
         let label = tokens.len() <= first.at + LABEL_TOKENS
             && tokens.last().is_some_and(number)
             && (rest.contains(':') || tokens[first.at + 1..].iter().all(number));
@@ -269,6 +346,50 @@ mod tests {
             (Text::new(vec![Part { id: "a", text }]), Hints::default(), Map::new());
         let scene = Scene::new(&read, &[], &inputs, &hints, 100);
         find(&scene).into_iter().map(|at| read.sentence(at).to_owned()).collect()
+    }
+
+    #[test]
+    fn notes_lists_and_minutes_name_what_is_to_do() {
+        for (text, expected) in [
+            (
+                "Tengo que llamar al seguro antes del viernes.\nAyer cené con Paula.\n",
+                &["Tengo que llamar al seguro antes del viernes."][..],
+            ),
+            (
+                "We need to renew the insurance by March. Mum says the green folder.\n",
+                &["We need to renew the insurance by March."],
+            ),
+            ("Hi Tom,\n\nI have to leave at three.\n\nBest,\nNora\n", &[]),
+            (
+                "Hi Tom,\n\nthe plan:\n\n- Book the van\n- Return the keys\n- Unplug the fridge\n\nBest,\nNora\n",
+                &["Book the van", "Return the keys", "Unplug the fridge"],
+            ),
+            ("Hi all,\n\nwe have now:\n\n- two chairs\n- an old lamp\n- a red rug\n", &[]),
+            (
+                "Acta del club\n\nAcuerdos: la cuota sube.\nTareas:\nRosa: escribir al ayuntamiento\nIván: reservar la pista\n\
+                 El bar abre en mayo.\n",
+                &["Rosa: escribir al ayuntamiento", "Iván: reservar la pista"],
+            ),
+            (
+                "To-do:\nFrau Kern: Bänke anfragen\nHerr Sahin: Zuschuss überweisen\n",
+                &["Frau Kern: Bänke anfragen", "Herr Sahin: Zuschuss überweisen"],
+            ),
+            (
+                "Standup\n\n@lena fix the login test\n@raj is ill today\n",
+                &["@lena fix the login test"],
+            ),
+            ("Order 5513 was never delivered.\n", &[]),
+            (
+                "Der Zettel muss bis Mittwoch bei mir sein.\n",
+                &["Der Zettel muss bis Mittwoch bei mir sein."],
+            ),
+        ] {
+            let found = found(text, |scene| {
+                let all = scene.all();
+                elements(scene, &all).iter().map(|one| one.sentences[0]).collect()
+            });
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]

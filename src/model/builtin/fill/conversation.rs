@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use chrono::NaiveDate;
 
+use super::super::done::{self, Asked, SaidDone};
 use super::super::lexicon::lexicon;
 use super::super::rank::select::Quoted;
 use super::super::text::words::{fold, spaced};
@@ -17,6 +18,8 @@ use super::speakers::speaker;
 const FEW: usize = 3;
 /// Longest answer that only accepts a request, in tokens.
 const ACCEPTING_TOKENS_MAX: usize = 8;
+/// Sentences behind a request in which somebody may report that it is done.
+const REPORT_SENTENCES_MAX: usize = 400;
 
 /// Everything that is said in a conversation of a few sentences; `None` for a longer one.
 pub(crate) fn few_said(scene: &Scene<'_, '_>, sentences: &[usize]) -> Option<Vec<usize>> {
@@ -75,6 +78,49 @@ impl Scene<'_, '_> {
         self.is_question(at) || unsure.iter().any(|phrase| said.contains(&format!(" {phrase} ")))
     }
 
+    /// Whether somebody reports later in the same talk that what a sentence asks for is done. `I called him` speaks of
+    /// the only call that was asked for, and a bare `done` of the only request right before it.
+    pub(crate) fn is_reported_done(&self, at: usize) -> bool {
+        let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);
+        let own = by(at);
+        if own.is_none() {
+            return false;
+        }
+        let parts = done::asked(self.text.sentence(at));
+        let later = (at + 1..self.text.sentences.len()).take(REPORT_SENTENCES_MAX);
+        let later: Vec<usize> = later.filter(|at| by(*at).is_some()).collect();
+        let said: Vec<&str> = later.iter().map(|at| self.text.sentence(*at)).collect();
+        let told: Vec<SaidDone> = done::all_told(&said).collect();
+        let is_told = |part: &Asked| {
+            told.iter().any(|one| {
+                done::closes(part, one) || part.is_meant_by(one) && self.means_only(at, one)
+            })
+        };
+        if !parts.is_empty() && parts.iter().all(is_told) {
+            return true;
+        }
+        // The next turn of somebody else, behind all that the first one says.
+        let turn = later.iter().copied().skip_while(|at| by(*at) == own);
+        let answerer = turn.clone().next().and_then(by);
+        let answer: Vec<&str> =
+            turn.take_while(|at| by(*at) == answerer).map(|at| self.text.sentence(at)).collect();
+        let before = (0..at).rev().take_while(|at| by(*at) == own);
+        let behind = (at + 1..self.text.sentences.len()).take_while(|at| by(*at) == own);
+        let is_only = !before.chain(behind).any(|other| self.asks().binary_search(&other).is_ok());
+        // `Denk an die Miete!` is answered by `Schon überwiesen`.
+        let any_verb = done::only_names(self.text.sentence(at));
+        let is_meant = |one: &SaidDone| one.is_bare() || any_verb && one.names_nothing();
+        is_only && done::all_told(&answer).any(|one| is_meant(&one))
+    }
+
+    /// Whether no other request of the talk asks for the verb of a report that names nothing.
+    fn means_only(&self, asked: usize, told: &SaidDone) -> bool {
+        let is_meant = |at: usize| {
+            done::asked(self.text.sentence(at)).iter().any(|part| part.is_meant_by(told))
+        };
+        !self.asks().iter().any(|at| *at != asked && is_meant(*at))
+    }
+
     /// Whether a sentence only accepts what somebody asked for right before it: `Sure, I will`. The request is
     /// the task then, unless the answer names a day of its own.
     pub(crate) fn accepts(&self, sentence: usize) -> bool {
@@ -105,6 +151,52 @@ mod tests {
     use super::super::super::text::{Part, Text};
     use super::super::hints::Hints;
     use super::*;
+
+    #[test]
+    fn what_somebody_reports_in_a_talk_closes_what_was_asked_in_it() {
+        for (source, open) in [
+            (
+                "[09:14] Ana: compra leche de camino\n[09:15] Ana: y acordate de llamar al técnico\n\
+                 [09:16] Ben: ya lo llamé, viene el jueves\n",
+                &["compra leche de camino"][..],
+            ),
+            (
+                "[09:14] Ana: kannst du den Müll rausbringen?\n[09:15] Ben: mach ich\n[09:16] Ana: danke\n\
+                 [20:10] Cem: Müll ist rausgebracht\n",
+                &[],
+            ),
+            (
+                "[09:12] Ben: moin zusammen\n[09:14] Ana: denk an die Miete!\n[09:15] Ben: schon überwiesen\n\
+                 [09:16] Ana: super, danke dir\n",
+                &[],
+            ),
+            (
+                "[09:12] Ben: good morning all\n[09:14] Ana: please book the hall\n[09:15] Ben: done!\n\
+                 [09:16] Ana: great\n",
+                &[],
+            ),
+            (
+                "[09:14] Ana: please book the hall\n[09:15] Ben: which one?\n[09:16] Ana: the big one\n",
+                &["please book the hall"],
+            ),
+            (
+                "[09:14] Ana: please send the report\n[09:15] Ben: I sent the first part\n\
+                 [09:16] Ana: ok, good\n",
+                &["please send the report"],
+            ),
+            (
+                "[09:14] Ana: please book the hall\n[09:15] Ana: please call the cook\n[09:16] Ben: done!\n",
+                &["please book the hall", "please call the cook"],
+            ),
+        ] {
+            let (read, hints, inputs) =
+                (Text::new(vec![Part { id: "a", text: source }]), Hints::default(), Map::new());
+            let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+            let found: Vec<&str> =
+                scene.open_asks().into_iter().map(|at| read.sentence(at)).collect();
+            assert_eq!(found, open, "{source}");
+        }
+    }
 
     #[test]
     fn an_answer_and_its_question_are_told_from_what_stays_open() {

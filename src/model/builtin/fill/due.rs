@@ -7,6 +7,8 @@
 use chrono::NaiveDate;
 
 use super::super::extract::dates::{self, DateTimeMention};
+use super::super::lexicon::lexicon;
+use super::super::text::words::spaced;
 use super::super::text::{Part, Text};
 use super::event;
 use super::scene::{Focus, Scene};
@@ -72,6 +74,22 @@ pub(crate) fn day_in(sentence: &str, today: NaiveDate) -> Option<NaiveDate> {
 pub(crate) fn names_last_day(sentence: &str) -> bool {
     let text = Text::new(vec![Part { id: "", text: sentence }]);
     dates::find(&text, None).iter().any(|when| event::is_due_in(&text, when))
+}
+
+/// Whether a sentence names a day of the week behind a word such as `by`, whichever week it is of.
+pub(crate) fn names_last_weekday(sentence: &str) -> bool {
+    /// Words between the two, and the day: `bis zum kommenden Mittwoch`.
+    const NEAR: usize = 3;
+    let dates = &lexicon().dates;
+    let line = spaced(sentence);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let word = |at: usize| words.get(at).copied().unwrap_or_default();
+    (0..words.len()).any(|at| {
+        let length = dates.due.starts(|next| word(at + next));
+        length.is_some_and(|length| {
+            (at + length..at + length + NEAR).any(|day| dates.weekdays.number(word(day)).is_some())
+        })
+    })
 }
 
 /// The only last day of a text whose only request stands near it: `The fee is due on 29 May. Please pay online.`

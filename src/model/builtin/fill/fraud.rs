@@ -3,7 +3,8 @@
 //!
 //! Contract. A demand is a sentence that orders, and names what no honest sender asks for in this way:
 //!
-//! - a secret, by a link or a message or under a threat;
+//! - a secret, by a link or a message, under a threat or for a gain;
+//! - any data of the reader behind a link, because an account is locked;
 //! - an account together with identity papers or for a gain, or in secrecy;
 //! - codes of gift cards;
 //! - an amount of coins;
@@ -33,7 +34,10 @@ pub(crate) fn demands<'t>(sentences: impl Iterator<Item = &'t str>) -> bool {
     said.iter().filter(|sentence| orders(sentence)).any(|sentence| {
         let has = |list: &[String]| says(sentence, list);
         let has_identity = has(&words.accounts) || has(&words.papers);
-        has(&words.secrets) && pressed
+        has(&words.secrets) && (pressed || anywhere(&words.gains))
+            || (has(&words.data) || has(&words.secrets))
+                && anywhere(&words.locked)
+                && anywhere(&words.ways)
             || has(&words.accounts) && in_secret
             || has(&words.accounts) && has(&words.papers) && !anywhere(&words.reasons)
             || has_identity && anywhere(&words.gains)
@@ -167,6 +171,8 @@ mod tests {
             &words.secrets,
             &words.ways,
             &words.threats,
+            &words.locked,
+            &words.data,
             &words.accounts,
             &words.papers,
             &words.reasons,

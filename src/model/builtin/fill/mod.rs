@@ -14,6 +14,7 @@ mod conform;
 mod conversation;
 mod dependent;
 pub(crate) mod due;
+pub(crate) mod duties;
 mod elements;
 mod event;
 pub mod excerpt;

@@ -318,7 +318,7 @@ impl<'t, 'a> Scene<'t, 'a> {
         }
         if over.asks {
             asked = true;
-            found.extend(self.asks());
+            found.extend(self.open_asks());
             found.sort_unstable();
             found.dedup();
         }

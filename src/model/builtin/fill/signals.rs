@@ -40,7 +40,9 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
     // A shop has prizes and gift cards too; what it never does is ask for them.
     // Only a message can be a fraud: in a note somebody writes what they want to buy and pay.
     let scam = is_message(scene, &from) && (demands || !is_bulk && says(scene, &mail.scam));
-    let bulk = !stake && is_bulk;
+    // An unsubscribe link in the foot of a bill makes no newsletter of it.
+    let is_own_business = says(scene, &mail.own_business) && !local_is(&mail.bulk_senders);
+    let bulk = !stake && is_bulk && !is_own_business;
     Signals { scam, bulk, automated, stake: stake && !scam, notice, away }
 }
 

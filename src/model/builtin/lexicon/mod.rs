@@ -187,6 +187,8 @@ pub(crate) struct Done {
     /// Verbs whose object may be a person who can also be the subject: in `Dentist called.` the dentist may
     /// be either.
     pub mutual: Words,
+    /// Words for a state, and what the tasks ask for that it ends: `out`, `take … out`.
+    pub states: Vec<Vec<String>>,
     /// With one of these, what is done is not done yet, or not all of it.
     pub not_yet: Vec<String>,
     /// These say the same of their own clause only: `I called the plumber, he will come`.
@@ -411,6 +413,7 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     office_names: Vec<String>,
     to_customers: Vec<String>,
     stakes: Vec<String>,
+    own_business: Vec<String>,
     scam: Vec<String>,
     legal: Vec<String>,
     urgent: Vec<String>,
@@ -433,6 +436,8 @@ lists!(
         secrets: Vec<String>,
         ways: Vec<String>,
         threats: Vec<String>,
+        locked: Vec<String>,
+        data: Vec<String>,
         accounts: Vec<String>,
         papers: Vec<String>,
         reasons: Vec<String>,
@@ -454,6 +459,13 @@ lists!(#[serde(deny_unknown_fields)] Ask {
     requests: Vec<String>,
     obligations: Vec<String>,
     not_asked: Vec<String>,
+    taken_back: Vec<String>,
+    contrasts: Words,
+    own_duties: Vec<String>,
+    own_beginnings: Vec<String>,
+    own_remainders: Vec<String>,
+    own_labels: Vec<String>,
+    task_labels: Vec<String>,
     thanked_orders: Vec<String>,
     thanked_wishes: Vec<String>,
     behind_thanks: Words,

@@ -178,6 +178,18 @@ pub(crate) fn in_line<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.fold(String::from(" "), |line, word| line + word + " ")
 }
 
+/// Whether words between blanks have the pieces of a phrase in their order: `take … out`.
+pub(crate) fn in_order(line: &str, phrase: &str) -> bool {
+    let mut rest = line;
+    phrase.split(" … ").all(|piece| match rest.find(&format!(" {piece} ")) {
+        Some(at) => {
+            rest = &rest[at + piece.len() + 1..];
+            true
+        }
+        None => false,
+    })
+}
+
 /// First and one past the last of the letters that are looked up: Latin with its accents.
 const LATIN_FIRST: usize = 0x80;
 const LATIN_END: usize = 0x250;
