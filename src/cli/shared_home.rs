@@ -11,9 +11,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select};
+use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-use super::Context;
 use super::causes::{engine_failed, held_by_another, mark_failed, not_published, projector_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::LockedHome;
@@ -25,6 +25,8 @@ use super::run_home::{
     start_processes, start_publishing, stop_on_signals,
 };
 use super::settings::{load_config, load_registry};
+use super::watch::FolderWatch;
+use super::{Context, names};
 use crate::cluster::access::access;
 use crate::cluster::claimer::Claimer;
 use crate::cluster::collector::{Collecting, Collector};
@@ -173,6 +175,8 @@ struct FollowingHome<L> {
     waking: Waking,
     telemetry: Option<Arc<Telemetry>>,
     lookout: Lookout,
+    /// Folders that are taken in on this host, when it ships lines.
+    folders: Option<FolderWatch>,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
@@ -225,6 +229,9 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     let mut following = open(context, connect, reads, lookout)?;
     if terms.works {
         following.begin_work(context, connect, me, terms)?;
+    }
+    if terms.ships {
+        following.watch_folders(context)?;
     }
     let queue = own_queue(context, &following.locked);
     let mut standby = Standby::new(Arc::clone(connect), me.clone(), terms, queue);
@@ -339,6 +346,7 @@ fn open<L: SharedLog + 'static>(
         waking,
         telemetry,
         lookout,
+        folders: None,
     })
 }
 
@@ -391,6 +399,17 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             step.map_err(|error| cannot_follow(&error))?;
             self.work(standby);
             self.wait(context, standby)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in the watched folders of this host. Their requests are lines of its own queue.
+    fn watch_folders(&mut self, context: &Context) -> Result<(), Failure> {
+        let LockedHome { config, home, .. } = &self.locked;
+        if !config.watches.is_empty() {
+            let settings = Arc::new(names::with_flow_ids(context, config.clone())?);
+            let settings = Arc::new(RwLock::new(settings));
+            self.folders = Some(FolderWatch::start(context, &settings, home));
         }
         Ok(())
     }
@@ -549,9 +568,10 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             digests,
             telemetry,
             lookout,
+            folders,
             ..
         } = self;
-        drop((waking, digests));
+        drop((waking, digests, folders));
         let LockedHome { config, home, flows, control, lock, .. } = locked;
         let Copy { follower, projector, page, work, .. } = copy;
         if let Some(work) = work {

@@ -69,7 +69,7 @@ impl Service {
             Pool::start(Arc::clone(&self.worker), engine.log(), size, sender, &self.stop.flag())?;
         let day = self.machine.clock.now().day_in(self.config.timezone);
         let others = self.other_workers.take();
-        let others = others.map(|workers| Others::new(workers));
+        let others = others.map(Others::new);
         // The only receiver: dropping it tells the senders of notes that the session is over.
         let notes = self.notes.take().unwrap_or_else(never);
         let service_loop = ServiceLoop {

@@ -66,8 +66,14 @@ fn attempts_run_on_all_hosts() {
     let mut hosts = vec![
         host("a", "", &url, &models[0]),
         host("b", "", &url, &models[1]),
-        host("c", "roles = [\"ingest\", \"work\", \"lead\"]\n", &url, &models[2]),
+        host(
+            "c",
+            "roles = [\"ingest\", \"work\", \"lead\"]\n[[watch]]\nfolder = \"watched\"\nflow = \"test.notes.summarize.v1\"\n",
+            &url,
+            &models[2],
+        ),
     ];
+    std::fs::create_dir_all(hosts[2].home.path("watched")).unwrap();
     hosts[0].json(&["cluster", "init"]).unwrap();
     for host in &hosts[1..] {
         host.json(&["cluster", "join"]).unwrap();
@@ -150,6 +156,12 @@ fn attempts_run_on_all_hosts() {
     hosts[1].home.append(format!("{line}\n").as_bytes());
     wait_for_outcomes(&hosts[0], 124);
     assert_eq!(completed(&hosts[0]), 122);
+    // So does a file in a folder that this host watches.
+    let watched = hosts[2].home.path("watched");
+    std::fs::write(watched.join("pump.md"), "The pump was repaired on Monday. Ana will test it.\n")
+        .unwrap();
+    wait_for_outcomes(&hosts[0], 125);
+    assert_eq!(completed(&hosts[0]), 123);
 
     // A worker that is killed costs the attempts that it had, and no request.
     produce(&hosts, 0, 81..121, &[0, 1, 2]);
@@ -158,9 +170,9 @@ fn attempts_run_on_all_hosts() {
         (servers.sql(0, held) != ["0"]).then_some(())
     });
     hosts[2].end(Signal::KILL);
-    let outcomes = wait_for_outcomes(&hosts[0], 164);
+    let outcomes = wait_for_outcomes(&hosts[0], 165);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[0]), 162);
+    assert_eq!(completed(&hosts[0]), 163);
 
     // So does a leader.
     produce(&hosts, 0, 121..161, &[0, 1, 2]);
@@ -170,9 +182,9 @@ fn attempts_run_on_all_hosts() {
     });
     hosts[0].end(Signal::KILL);
     hosts[0].serve();
-    let outcomes = wait_for_outcomes(&hosts[1], 204);
+    let outcomes = wait_for_outcomes(&hosts[1], 205);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[1]), 202);
+    assert_eq!(completed(&hosts[1]), 203);
     wait_for("no job is left", || {
         let left = "SELECT (SELECT count(*) FROM summarizer.jobs) + (SELECT count(*) FROM summarizer.reports)";
         (servers.sql(0, left) == ["0"]).then_some(())
