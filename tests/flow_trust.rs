@@ -61,6 +61,19 @@ fn reseal(home: &Home) {
 }
 
 #[test]
+fn the_records_of_the_shipped_packs_have_the_hashes_of_all_their_files() {
+    let home = Home::new("");
+    home.ok(&["registry", "check"]);
+    // So a pack that changes here is refused with the file that changed, and no other.
+    let home = with_registry("");
+    edit(&home, "annotate.jinja2");
+    let checked = home.run(&["registry", "check", FLOW]);
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned();
+    let changed = said.matches(" was changed").count();
+    assert!(changed == 1 && said.contains("annotate.jinja2 was changed"), "{said}");
+}
+
+#[test]
 fn a_changed_byte_of_a_pack_is_refused_with_its_file() {
     let home = with_registry("");
     edit(&home, "annotate.jinja2");

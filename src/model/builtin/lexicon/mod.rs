@@ -496,6 +496,8 @@ lists!(
         upcoming: Words,
         releases: Words,
         defines: Words,
+        being: Words,
+        kind_articles: Words,
         lean: Words,
         pronouns: Words,
         demonstratives: Words,

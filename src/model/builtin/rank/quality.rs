@@ -1,7 +1,7 @@
 //! What makes a sentence fit or unfit for a summary whatever it is about: where it stands, what kind
 //! of block holds it, who says it, how long it is, and the phrases that announce or disclaim.
 
-use super::super::lexicon::{Phrases, lexicon};
+use super::super::lexicon::{Phrases, Words, lexicon};
 use super::super::text::stopwords::is_stop_word;
 use super::super::text::words::{Token, fold, spaced};
 use super::super::text::{Block, Kind, Role, Text, inline, lines};
@@ -76,13 +76,16 @@ pub fn lead(text: &Text<'_>) -> Vec<f64> {
     scores
 }
 
-/// Whether a sentence says what the thing is that the title names: `Serde is a framework …`.
+/// Whether a sentence says what the thing is that the title names: `Serde is a framework …`. `The library is closed` says
+/// how it is.
 fn defines(text: &Text<'_>, title: usize, sentence: usize) -> bool {
     let tokens = text.tokens_of(sentence);
-    let verb = tokens
-        .iter()
-        .take(DEFINED_WORDS)
-        .position(|token| lexicon().weight.defines.contains(text.folded(token)));
+    let weight = &lexicon().weight;
+    let is_one = |at: usize, words: &Words| {
+        tokens.get(at).is_some_and(|token| words.contains(text.folded(token)))
+    };
+    let is_kind = |at: usize| is_one(at, &weight.being) && is_one(at + 1, &weight.kind_articles);
+    let verb = (0..DEFINED_WORDS).find(|at| is_one(*at, &weight.defines) || is_kind(*at));
     let named = |token: &Token| {
         let term = text.term(token);
         term.is_some() && text.tokens_of(title).iter().any(|other| text.term(other) == term)
@@ -511,6 +514,9 @@ mod tests {
             let lead = lead(&text);
             assert_eq!(lead.last(), Some(&DEFINED), "{source}");
         }
+        let source = "# Library loans\n\nTwo books are due. The library is closed on 20 March.\n";
+        let lead = lead(&Text::new(vec![Part { id: "m", text: source }]));
+        assert!(lead.iter().all(|credit| *credit < DEFINED), "{lead:?}");
     }
 
     #[test]
