@@ -10,7 +10,7 @@ use serde_json::json;
 use super::Context;
 use super::failure::{Exit, Failure};
 use super::settings::load_config;
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::home::Home;
 
 /// Run the service under systemd
@@ -373,6 +373,23 @@ fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config)
         writable.iter().any(|path| path.starts_with("/tmp") || path.starts_with("/var/tmp"));
     let writable: Vec<String> = writable.iter().map(|path| word(path)).collect();
     let stop = config.shutdown_grace_ms.max(0) / 1000 + 30;
+    // A service has no variables of this shell: without them it would work with other settings.
+    let settings: String = config
+        .settings()
+        .iter()
+        .filter_map(|setting| match &setting.origin {
+            Origin::Environment(name) => {
+                let value = match &setting.value {
+                    toml::Value::String(text) => text.clone(),
+                    value => value.to_string(),
+                };
+                let said = quoted(&format!("{name}={value}"));
+                // Only a command has variables within it.
+                Some(format!("Environment={}\n", said.replace("$$", "$")))
+            }
+            _ => None,
+        })
+        .collect();
     format!(
         "# Written by `summarizer service install --user`; a later install replaces it.\n\
          [Unit]\n\
@@ -387,6 +404,7 @@ fn unit(binary: &Path, home: &Path, config_file: Option<&Path>, config: &Config)
          ExecReload={call} reload\n\
          # Keys of model providers, NAME=value a line; never in the settings.\n\
          EnvironmentFile=-{environment}\n\
+         {settings}\
          # Usage, a bad configuration and a missing input are not cured by starting again.\n\
          Restart=on-failure\n\
          RestartSec=5\n\
@@ -449,6 +467,17 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+
+    #[test]
+    fn a_unit_has_the_settings_of_the_shell_that_wrote_it() {
+        let set = [("BUS_HOME", "/srv/50% buses"), ("SUMMARIZER_WORKERS_COUNT", "3")];
+        let set = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let config = Config::load(None, &set, 1).unwrap();
+        let unit = unit(Path::new("/usr/bin/summarizer"), Path::new("/srv/home"), None, &config);
+        for line in ["\"BUS_HOME=/srv/50%% buses\"", "\"SUMMARIZER_WORKERS_COUNT=3\""] {
+            assert!(unit.contains(&format!("\nEnvironment={line}\n")), "{unit}");
+        }
+    }
 
     #[test]
     fn a_unit_names_what_it_may_write_and_survives_odd_names() {

@@ -34,6 +34,11 @@ const TAGS: &str = " a abbr b big blockquote br center code dd del details div d
 /// Tags that may be placeholders of the text where they hold no members: `<source>`.
 const WORDS: &str = " a abbr big figcaption figure font img mark picture source video ";
 
+/// Tags that begin a line where they are tags. Behind words, without members and never closed, they are what the text
+/// speaks of: `Write the <details> into the form.`
+const BLOCKS: &str = " blockquote center code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr ins li mark ol p pre small span \
+    summary table tbody td th thead tr ul ";
+
 /// A quotation as a summary shows it.
 pub(crate) fn unmarked(source: &str) -> String {
     without_marks(source).into_iter().map(|words| &source[words]).collect()
@@ -459,7 +464,8 @@ fn tag_length(before: &str, text: &str, closed: &BTreeSet<&str>) -> usize {
     if !is_known || !is_apart && !name.eq_ignore_ascii_case("br") {
         return 0;
     }
-    if !is_paired && !is_end && behind.starts_with('>') && is_in(WORDS) {
+    let is_bare = !is_paired && !is_end && behind.starts_with('>');
+    if is_bare && (is_in(WORDS) || is_in(BLOCKS) && is_behind_words(before)) {
         return 0;
     }
     if !behind.starts_with(|c: char| c.is_whitespace() || matches!(c, '>' | '/')) {
@@ -467,6 +473,14 @@ fn tag_length(before: &str, text: &str, closed: &BTreeSet<&str>) -> usize {
     }
     let end = text.bytes().take(TAG_BYTES_MAX).position(|byte| byte == b'>');
     end.filter(|end| !text[1..*end].contains('<')).map_or(0, |end| end + 1)
+}
+
+/// Whether words stand in front, in the same line.
+fn is_behind_words(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    let words = line.trim_end();
+    words.len() < line.len()
+        && words.ends_with(|c: char| c.is_alphanumeric() || matches!(c, ',' | ';' | '(' | '"'))
 }
 
 /// The length of the code between backticks at the beginning of a text, or of the backticks that nothing closes.
@@ -497,6 +511,13 @@ mod tests {
             ("[![badge](b.svg)](https://a.example) [![b][c]][d]", " "),
             ("[![logo](l.png) Name](https://a.example)", " Name"),
             ("![a photo](p.png), **Kim** said.", ", Kim said."),
+            ("Write the <details> into the form.", "Write the <details> into the form."),
+            (
+                "The <table> is in the hall, a <summary> too.",
+                "The <table> is in the hall, a <summary> too.",
+            ),
+            ("<details>\n<summary>More</summary>\nWords <br> here.", "\nMore\nWords  here."),
+            ("<tr><td> Name <td align=left> Age", " Name  Age"),
             ("*A name* of a _thing_ is **very** *ser*ial.", "A name of a thing is very serial."),
             ("It leaks.[^1] It is [^two] old.", "It leaks. It is  old."),
             ("[^1]: It costs 4 EUR.", "It costs 4 EUR."),
