@@ -56,7 +56,7 @@ impl DropReason {
             DropReason::TagExcluded => "with a tag that is excluded",
             DropReason::MetaNotMatched => "with other values",
             DropReason::ConfidenceTooLow => "with less confidence",
-            DropReason::NoTasks => "without a task",
+            DropReason::NoTasks => "without a task or not read for tasks",
             DropReason::Doubted => "from an unknown sender, or a fraud",
             DropReason::TasksClosed => "without an open task",
             DropReason::OtherGroup => "of another group",

@@ -800,13 +800,28 @@ fn handed_over(sentence: &str) -> Option<SaidDone> {
 
 /// Whether a sentence says that something is left: then it says of nothing that all of it is done.
 fn leaves_something(habits: &Habits, words: &[Word<'_>]) -> bool {
-    words.iter().any(|word| habits.done.remainder.contains(word.folded.as_str()))
+    let is_remainder = |word: &Word<'_>| habits.done.remainder.contains(word.folded.as_str());
+    // `Two of the three`.
+    let is_some_of = |at: usize| {
+        let links = |word: &Word<'_>| habits.done.some_of.contains(word.folded.as_str());
+        let Some(some) = number_of(&words[at]).filter(|_| words.get(at + 1).is_some_and(links))
+        else {
+            return false;
+        };
+        let mut behind = words[at + 1..].iter().take(NEAR + 1).enumerate();
+        let all = behind.find_map(|(far, word)| number_of(word).map(|all| (far, all)));
+        all.is_some_and(|(far, all)| far > 0 && some < all)
+    };
+    words.iter().any(is_remainder) || (0..words.len()).any(is_some_of)
+}
+
+fn number_of(word: &Word<'_>) -> Option<u32> {
+    word.folded.parse().ok().or_else(|| lexicon().dates.numbers.number(&word.folded))
 }
 
 /// Whether a word says how many, of two on.
 fn is_count(word: &Word<'_>) -> bool {
-    let number = word.folded.parse().ok().or_else(|| lexicon().dates.numbers.number(&word.folded));
-    number.is_some_and(|number: u32| number > 1)
+    number_of(word).is_some_and(|number| number > 1)
 }
 
 /// The words of a clause, folded, between blanks.

@@ -212,6 +212,8 @@ pub(crate) struct Done {
     pub links: Words,
     pub joints: Words,
     pub belongs: Words,
+    /// What stands between the number of some and that of all: `two of the three`.
+    pub some_of: Words,
     /// What begins a clause about the noun before it, or only behind a comma.
     pub relative: Words,
     pub relative_behind_comma: Words,
