@@ -12,6 +12,8 @@
 
 #[path = "postgres/faults.rs"]
 mod faults;
+#[path = "postgres/forgetting.rs"]
+mod forgetting;
 #[path = "postgres/homes.rs"]
 mod homes;
 #[path = "support/server.rs"]
@@ -62,7 +64,8 @@ fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
     let address = Address::parse(url, None).unwrap();
     let roles = "lead,work".to_owned();
     let (start, rules) = (None, String::new());
-    Access { address, log, host, start, rules, roles, durability, bound: Duration::from_secs(3) }
+    let (forgotten, bound) = (Arc::default(), Duration::from_secs(3));
+    Access { address, log, host, start, rules, forgotten, roles, durability, bound }
 }
 
 fn init(role: Option<&str>) -> Init {
@@ -144,7 +147,9 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
 
     // What a status shows.
     let standing = Cluster::new(team.clone()).unwrap().standing().unwrap();
-    assert_eq!((standing.end.n, standing.store_id, &*standing.keys), (8, [7; 16], &[1, 2, 3][..]));
+    assert_eq!((standing.end.n, standing.store_id), (8, [7; 16]));
+    assert_eq!((&*standing.keys, standing.forgotten), (&b"newer"[..], 7));
+    assert!(standing.not_forgotten().eq(["one"]), "who leads forgot first");
     assert_eq!(standing.leader.unwrap().member, member("two", 1).to_string());
     let names: Vec<&str> = standing.hosts.iter().map(|host| host.host.as_str()).collect();
     assert_eq!(names, ["one", "two"]);
@@ -233,8 +238,8 @@ fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access
 
     servers.sql(0, "UPDATE summarizer.heads SET format = 99 WHERE log_id = 'team'");
     let why = refused(log(team).settle());
-    assert!(why.contains("version 2") && why.contains("update this host"), "{why}");
-    servers.sql(0, "UPDATE summarizer.heads SET format = 2 WHERE log_id = 'team'");
+    assert!(why.contains("version 3") && why.contains("update this host"), "{why}");
+    servers.sql(0, "UPDATE summarizer.heads SET format = 3 WHERE log_id = 'team'");
 
     servers.sql(0, "ALTER ROLE postgres SET default_transaction_read_only = on");
     let why = unclear(log(team).settle());

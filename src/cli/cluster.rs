@@ -15,6 +15,7 @@ use super::identity::random_bytes;
 use super::interrupt::{listen, stopped};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
+use super::shared_home::note_forgetting;
 use super::{Context, ui};
 use crate::cluster::access::access;
 use crate::cluster::following::{Following, MemberError};
@@ -199,8 +200,9 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
         ));
     }
     let bar = context.ui.progress("joining", standing.end.seq.0);
-    let mut follower = Follower::open(store, context.machine.clock.now(), &mut |_| {})
+    let follower = Follower::open(store, context.machine.clock.now(), &mut |_| {})
         .map_err(|error| Failure::new(Exit::Storage, "cannot open the log").because(&error))?;
+    let mut follower = follower.noting(note_forgetting(context, &home));
     let list = PostgresLog::new(access.clone()).map_err(failed)?;
     let mut following = Following::new(list, me(access)?);
     loop {
@@ -218,7 +220,7 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     let (head, hash) = follower.head();
     follower.into_store().close().map_err(|error| log_failed(&error))?;
     drop(lock);
-    // Writes the acks.
+    // Writes the acks, and forgets what the log said.
     held(context)?.close()?;
     if context.ui.json {
         context.ui.json(&json!({
@@ -283,7 +285,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
                 json!({
                     "host": host.host, "release": host.release, "shipped": host.shipped,
                     "applied": host.applied, "lag": lag(host), "silent_seconds": host.silent,
-                    "attempts": host.attempts, "places": host.places,
+                    "attempts": host.attempts, "places": host.places, "forgotten": host.forgotten,
                     "roles": host.roles.as_ref().map(|roles| roles.split(',').collect::<Vec<_>>()),
                 })
             })
@@ -300,6 +302,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
             "epoch": epoch, "leader": leader, "successor": standing.successor,
             "end": {"commit": end.n, "seq": end.seq.0, "hash": end.hash.hex()},
             "start": {"commit": start.n, "seq": start.seq.0}, "hosts": hosts,
+            "forgotten": standing.forgotten, "not_forgotten": standing.not_forgotten().collect::<Vec<_>>(),
         }));
         return Ok(Exit::Done);
     }
@@ -342,6 +345,11 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
         })
         .collect();
     context.ui.table(&["HOST", "RELEASE", "SHIPPED", "APPLIED", "BEHIND", "WORK", "SEEN"], &rows);
+    for host in standing.not_forgotten() {
+        context.ui.out(format!(
+            "{host} may still hold what was forgotten; its service removes it when it runs"
+        ));
+    }
     Ok(Exit::Done)
 }
 

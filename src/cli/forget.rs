@@ -46,7 +46,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// options everything goes that one of them names.
 ///
 /// Exports and packs that hold a forgotten summary are listed. Your own files stay, and so do the files of other programs and backups that were made before. Ids,
-/// names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on.
+/// names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on. Where
+/// several hosts share the log, give the order on the one that leads: all others forget as soon as they follow.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer forget --dry-run lease.txt
@@ -94,11 +95,7 @@ impl ForgetArgs {
             return Err(Failure::new(Exit::Usage, "an empty name names nothing")
                 .hint("a variable of the shell may be unset"));
         }
-        if load_config(context)?.cluster.is_some() {
-            let what = "this home shares its log with other hosts, which would keep their copies";
-            return Err(Failure::new(Exit::Config, what)
-                .hint("leave the cluster on every host first: `summarizer cluster leave`"));
-        }
+        let is_shared = load_config(context)?.cluster.is_some();
         let order = ForgetOrder {
             names: self.words.iter().map(|word| known_name(context, word)).collect(),
             authors: self.author.clone(),
@@ -107,11 +104,15 @@ impl ForgetArgs {
         };
         let mut access = HomeAccess::open(context)?;
         let report = match &mut access {
+            HomeAccess::Within(_) if is_shared && !order.dry_run => Err(not_serving()),
             HomeAccess::Within(held) => forget(context, held, &order),
             HomeAccess::Beside(_) => ask_service(context, &mut access, order),
         };
         access.close()?;
         self.show(context, &report?);
+        if is_shared && !self.dry_run && !context.ui.json {
+            context.ui.out("the other hosts forget as soon as they follow; `summarizer cluster status` names those that have not yet");
+        }
         Ok(Exit::Done)
     }
 
@@ -176,6 +177,13 @@ impl ForgetArgs {
             "your own files are as they were, and backups from before still hold what was forgotten",
         ));
     }
+}
+
+/// Only the host that leads writes to a shared log.
+fn not_serving() -> Failure {
+    let what = "this home shares its log with other hosts, and no service runs here";
+    Failure::new(Exit::Busy, what)
+        .hint("start `summarizer serve`, and give the order on the host that leads: `summarizer cluster status`")
 }
 
 /// The backups that the home knows: they still hold what is forgotten now.

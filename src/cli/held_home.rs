@@ -44,13 +44,22 @@ use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
 use crate::upkeep::forget::{self, Traces, Wanted};
-use crate::upkeep::forget_mark;
+use crate::upkeep::forget_mark::{self, Marked};
 use crate::upkeep::run_watch::changed_files;
 use crate::upkeep::written_copies::{WrittenCopies, written_copies};
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
 pub(crate) const BRIEF_HOLDER: Duration = Duration::from_secs(30);
+
+/// What the process that holds a home does with its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It writes to the log: the host is alone, or leads.
+    Writes,
+    /// The log is shared, and another process decides what is in it.
+    Follows,
+}
 
 /// A home that this process holds.
 pub struct HeldHome {
@@ -68,6 +77,7 @@ pub struct HeldHome {
     pub control: Option<ControlServer>,
     /// The lock on the home; dropping it lets another process take the home.
     pub lock: HomeLock,
+    part: Part,
     /// The runs of the home, once something was asked about them.
     runs: Option<AgentRunWriter>,
     progress: Progress,
@@ -113,16 +123,10 @@ impl LockedHome {
     }
 
     /// A home that this process has still locked, with the settings as they are now.
-    pub(crate) fn again(
-        context: &Context,
-        home: Home,
-        control: ControlServer,
-        lock: HomeLock,
-    ) -> Result<LockedHome, Failure> {
+    pub(crate) fn again(self, context: &Context) -> Result<LockedHome, Failure> {
         let config = load_config(context)?;
         let flows = shared_flows(load_registry(context)?);
-        let progress = control.progress();
-        Ok(LockedHome { config, home, flows, control: Some(control), lock, progress })
+        Ok(LockedHome { config, flows, ..self })
     }
 
     /// Opens the log, repairing it after a crash.
@@ -180,13 +184,15 @@ impl HeldHome {
         let store = locked.open_store(context)?;
         let options = EngineOptions::of(&locked.config);
         let now = context.machine.clock.now();
-        let agreement = agreement_of_commands(locked.config.cluster.is_some());
+        let is_shared = locked.config.cluster.is_some();
+        let agreement = agreement_of_commands(is_shared);
+        let part = if is_shared { Part::Follows } else { Part::Writes };
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |part| {
             locked.replayed(part);
             bar.set_position((part * 100.0) as u64);
         });
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let held = HeldHome::with(context, locked, engine);
+        let held = HeldHome::with(context, locked, engine, part);
         bar.finish_and_clear();
         held.map(Some)
     }
@@ -196,6 +202,7 @@ impl HeldHome {
         context: &Context,
         locked: LockedHome,
         engine: Engine,
+        part: Part,
     ) -> Result<HeldHome, Failure> {
         let projector = locked.repair(context, engine.log())?;
         let LockedHome { config, home, flows, control, lock, progress } = locked;
@@ -209,12 +216,17 @@ impl HeldHome {
             engine,
             projector,
             control,
+            part,
             runs,
             progress,
             lock,
         };
-        // A crash may have cut an earlier `forget` short.
-        if let Err(failure) = held.finish_forgetting(context) {
+        // A crash may have cut an earlier `forget` short, or another host forgot something.
+        let finished = match part {
+            Part::Writes => held.finish_forgetting(context),
+            Part::Follows => held.forget_as_told(context),
+        };
+        if let Err(failure) = finished {
             // What mends the home must not fail for the same reason. The next command tries again.
             let why = failure.in_short();
             let told = format!(
@@ -232,7 +244,7 @@ impl HeldHome {
         let wanted = match (left, marked.map_err(|error| unmarked(&error))?) {
             (None, None) => return Ok(()),
             (Some(wanted), None) => wanted,
-            (left, Some(marked)) => {
+            (left, Some(Marked { wanted: marked, .. })) => {
                 let found = forget::look(self.engine.log(), &marked, &mut |_| {});
                 let found = found.map_err(|error| not_forgotten(&error.into()))?;
                 // The mark is set before the fact, so most often both name the same.
@@ -245,6 +257,21 @@ impl HeldHome {
         self.make_anew(context, &wanted).map(drop)
     }
 
+    /// Carries out what the host that leads made a fact. It also builds the digests, for all hosts.
+    fn forget_as_told(&mut self, context: &Context) -> Result<(), Failure> {
+        let marked = forget_mark::read(&*context.machine.disk, &self.home.forgetting());
+        let marked = marked.map_err(|error| unmarked(&error))?;
+        let again = forget::can_be_read_again(self.engine.log());
+        if marked.is_none() && !again.map_err(|error| not_forgotten(&error))? {
+            return Ok(());
+        }
+        let all = forget::destroy(&mut self.engine, Seq(1), true);
+        let all = all.map_err(|error| not_forgotten(&error))?;
+        // Texts that were forgotten long before may be here again by now.
+        let wanted = marked.map_or(all, |marked| marked.wanted);
+        self.make_anew(context, &wanted).map(drop)
+    }
+
     /// Makes a forgetting a fact and its bodies unreadable. Returns what is to be made anew.
     pub(crate) fn make_unreadable(
         &mut self,
@@ -252,8 +279,8 @@ impl HeldHome {
         wanted: &Wanted,
         found: &Traces,
     ) -> Result<Wanted, Failure> {
-        let mut marked = wanted.clone();
-        marked.summaries.extend(found.summaries.keys().cloned());
+        let mut marked = Marked { wanted: wanted.clone(), is_of_log: false };
+        marked.wanted.summaries.extend(found.summaries.keys().cloned());
         let set = forget_mark::set(&*context.machine.disk, &self.home.forgetting(), &marked);
         set.map_err(|error| unmarked(&error))?;
         let now = context.machine.clock.now();
@@ -441,7 +468,7 @@ impl HeldHome {
         for exporter in exporters::all(&site) {
             exporter.repair(&site).map_err(|error| exporter_failed(&error))?;
         }
-        if matches!(had_digests, Ok(Some(_))) {
+        if self.part == Part::Writes && matches!(had_digests, Ok(Some(_))) {
             let run_id = run_id(context.machine.clock.now())?;
             let order = DigestOrder::Build { run_id, selector: None, window: None, all: true };
             let built = self.ask(context, Question::Digest { order })?;
@@ -464,12 +491,28 @@ impl HeldHome {
             let what = "cannot remove the earlier files beside the folder buses";
             Failure::new(Exit::Storage, what).because(&error)
         })?;
-        // From here on nothing is left to be done, so a text that comes again stays.
-        let cleared = forget_mark::clear(&*disk, &self.home.forgetting());
-        cleared.map_err(|error| unmarked(&error))?;
-        let now = context.machine.clock.now();
-        forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))?;
+        self.end_forgetting(context)?;
         Ok(records)
+    }
+
+    /// From here on nothing is left to be done, so a text that comes again stays.
+    fn end_forgetting(&mut self, context: &Context) -> Result<(), Failure> {
+        let (disk, path) = (&*context.machine.disk, self.home.forgetting());
+        if self.part == Part::Follows {
+            // What this host began itself while it led becomes a fact when it leads again.
+            let marked = forget_mark::read(disk, &path).map_err(|error| unmarked(&error))?;
+            if marked.is_some_and(|marked| !marked.is_of_log) {
+                return Ok(());
+            }
+        }
+        forget_mark::clear(disk, &path).map_err(|error| unmarked(&error))?;
+        match self.part {
+            Part::Follows => Ok(()),
+            Part::Writes => {
+                let now = context.machine.clock.now();
+                forget::finish(&mut self.engine, now).map_err(|error| not_forgotten(&error))
+            }
+        }
     }
 
     /// The exports, runs and other files in the home that name one of these summaries.
@@ -501,6 +544,13 @@ impl HeldHome {
             }
         }
         Ok(())
+    }
+
+    /// Its parts, for a service loop.
+    pub(crate) fn into_parts(self) -> (LockedHome, Arc<dyn IndexStore>, Engine, Projector) {
+        let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = self;
+        let locked = LockedHome { config, home, flows, control, lock, progress: self.progress };
+        (locked, index, engine, projector)
     }
 
     /// Leaves the home in order.

@@ -25,7 +25,8 @@ pub(super) fn store_options(
         None => HomeKey::default(),
         Some(source) => HomeKey::of(&secret(context, source)?, config.encrypt_at_rest),
     };
-    Ok(Options { home_key, ..Options::beside(path) })
+    let keys_are_shared = config.cluster.is_some();
+    Ok(Options { home_key, keys_are_shared, ..Options::beside(path) })
 }
 
 fn secret(context: &Context, source: &HomeKeySource) -> Result<Vec<u8>, Failure> {

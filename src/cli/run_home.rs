@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
-use super::held_home::{HeldHome, LockedHome};
+use super::held_home::{HeldHome, Part};
 use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::listen;
 use super::lost_log::{log_trouble, refuse_damaged_log};
@@ -93,26 +93,27 @@ pub(crate) fn run_service(
     let mut page = None;
     loop {
         held.is_up();
-        let HeldHome { config, home, index, flows, engine, projector, control, lock, .. } = held;
-        if let (None, Some(control), Some(_)) = (&page, &control, &aside) {
+        let (locked, index, engine, projector) = held.into_parts();
+        let (config, home) = (locked.config.clone(), locked.home.clone());
+        let (flows, control) = (Arc::clone(&locked.flows), locked.control.as_ref());
+        if let (None, Some(control), Some(_)) = (&page, control, &aside) {
             page = Some(open_page(context, control, &config, &home, engine.log())?);
         }
         let beside = Beside { page: page.clone(), aside: aside.clone(), ..Beside::default() };
-        let opened = OpenHome { config, home: home.clone(), index, flows, engine, projector };
-        let ran = run_open(context, opened, beside, control.as_ref(), command, until);
+        let opened = OpenHome { config, home, index, flows, engine, projector };
+        let ran = run_open(context, opened, beside, control, command, until);
         let (outcome, engine) = ran.map_err(|stopped| match stopped {
             Stopped::Failed(failure) => failure,
             Stopped::LeadsNoMore(error) => service_failed(&error),
         })?;
         let orders = aside.as_ref().filter(|_| !outcome.interrupted).map(Aside::orders);
-        let (Some(orders), Some(control)) = (orders.filter(|orders| !orders.is_empty()), control)
-        else {
+        let Some(orders) = orders.filter(|orders| !orders.is_empty()) else {
             engine.close().map_err(|error| engine_failed(&error))?;
-            drop(lock);
+            drop(locked);
             return Ok(outcome);
         };
-        let locked = LockedHome::again(context, home, control, lock)?;
-        held = HeldHome::with(context, locked, engine)?;
+        let locked = locked.again(context)?;
+        held = HeldHome::with(context, locked, engine, Part::Writes)?;
         for (ticket, order) in orders {
             let answer = forget::carry_out(context, &mut held, &order)?;
             aside.iter().for_each(|aside| aside.answer(ticket, answer.clone()));
@@ -121,7 +122,7 @@ pub(crate) fn run_service(
 }
 
 /// Whether the service could begin again with the settings as they are.
-fn may_begin_again(context: &Context) -> MayBeginAgain {
+pub(super) fn may_begin_again(context: &Context) -> MayBeginAgain {
     let context = context.clone();
     Arc::new(move || {
         let read = load_config(&context).and_then(|_| load_registry(&context));

@@ -3,30 +3,35 @@
 //! The host follows first: it takes commits, publishes, answers questions that change nothing, and ships the
 //! lines of its queue. When nobody leads, it runs the service loop on the same log. When it leads no more,
 //! or the shared log is out of reach, the process starts itself anew: memory of an engine must not
-//! outlive its lead. The home is whole, and the new process follows.
+//! outlive its lead. The home is whole, and the new process follows. It also starts anew to forget what the shared log
+//! says, before anything has read its home.
+//!
+//! See docs/adr/0135-forgetting-on-all-hosts.md.
 
 use std::os::unix::process::CommandExt as _;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select};
 use parking_lot::RwLock;
 use serde_json::{Value, json};
 
-use super::causes::{engine_failed, held_by_another, mark_failed, not_published, projector_failed};
+use super::causes::{
+    engine_failed, held_by_another, mark_failed, not_forgotten, not_published, projector_failed,
+};
 use super::failure::{Exit, Failure};
-use super::held_home::LockedHome;
+use super::held_home::{HeldHome, LockedHome, Part, is_forgetting};
 use super::identity::{random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
 use super::run_home::{
-    Beside, OpenHome, Stopped, end_traces, no_provider, no_telemetry, open_page, run_open,
-    start_processes, start_publishing, stop_on_signals,
+    Beside, OpenHome, Stopped, end_traces, may_begin_again, no_provider, no_telemetry, open_page,
+    run_open, start_processes, start_publishing, stop_on_signals,
 };
 use super::settings::{load_config, load_registry};
 use super::watch::FolderWatch;
-use super::{Context, names};
+use super::{Context, forget, names};
 use crate::cluster::access::access;
 use crate::cluster::claimer::Claimer;
 use crate::cluster::collector::{Collecting, Collector};
@@ -47,11 +52,13 @@ use crate::config::{ClusterConfig, Role};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::control::answers::{self, answer_about};
-use crate::control::question::{Answer, Question};
+use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
 use crate::control::waits::WaitingCalls;
 use crate::export::Committed;
+use crate::home::Home;
+use crate::log::Reader;
 use crate::os::jail::THIS_PROGRAM;
 use crate::projections::exporters;
 use crate::projections::projection::Projection;
@@ -60,11 +67,13 @@ use crate::projections::runs::described;
 use crate::projections::summaries::SummariesThread;
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions};
-use crate::sequencer::follower::{FollowError, Follower};
+use crate::sequencer::follower::{FollowError, Follower, NoteForgetting};
 use crate::sequencer::mark::QueueMarks;
-use crate::service::Until;
+use crate::service::{Aside, Until};
 use crate::state::event::Event;
 use crate::telemetry::Telemetry;
+use crate::upkeep::forget::{Wanted, can_be_read_again, last_asked};
+use crate::upkeep::forget_mark::{self, Marked};
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
 use crate::work::other_hosts::hosts_json;
@@ -98,6 +107,8 @@ enum Ended {
     HandedOver,
     /// It leads no more, and has to start anew to follow.
     LeadsNoMore,
+    /// The shared log told it to forget, and it has to start anew to do so.
+    Forgets,
 }
 
 /// Serves until it is told to stop.
@@ -115,15 +126,45 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
     let me = member(&reached.host)?;
     let rules = load_config(context)?.data_rules();
     let reached = Access { start: Some(me.to_string()), rules, ..reached };
+    let tried = forget_as_told(context)?;
+    let forgotten = Arc::clone(&reached.forgotten);
     let lookout = lookout(reached.clone())?;
     let connect: Connect<PostgresLog> = Arc::new(move || PostgresLog::new(reached.clone()));
     let reads = cluster.roles.contains(&Role::Read);
-    match serve_once(context, &connect, &me, terms, reads, lookout)? {
+    match serve_once(context, &connect, &me, terms, reads, (lookout, &forgotten, tried))? {
         Ended::Stopped => Ok(()),
         // The home is whole, and a new process would not know that it was asked to end.
-        Ended::HandedOver | Ended::LeadsNoMore if context.stop.is_asked() => Ok(()),
-        Ended::HandedOver | Ended::LeadsNoMore => Err(start_anew()),
+        _ if context.stop.is_asked() => Ok(()),
+        Ended::HandedOver | Ended::LeadsNoMore | Ended::Forgets => Err(start_anew()),
     }
+}
+
+/// Carries out what the shared log told this host to forget, before anything else reads its home. Returns whether
+/// there was anything; what failed is told, and left to the next start.
+fn forget_as_told(context: &Context) -> Result<bool, Failure> {
+    let is_told = still_forgets(context, &Home::new(&context.home, &load_config(context)?))?;
+    if is_told {
+        let held = HeldHome::take(context, true)?.ok_or_else(|| held_by_another(context))?;
+        held.close()?;
+    }
+    Ok(is_told)
+}
+
+fn still_forgets(context: &Context, home: &Home) -> Result<bool, Failure> {
+    is_forgetting(context, home).map_err(|error| forgetting_unread(&error))
+}
+
+fn forgetting_unread(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read or write run/forgetting.json").because(error)
+}
+
+/// Notes what the shared log tells this host to forget, before its own log has the fact.
+pub(super) fn note_forgetting(context: &Context, home: &Home) -> NoteForgetting {
+    let (disk, path) = (Arc::clone(&context.machine.disk), home.forgetting());
+    Box::new(move |fact| {
+        let marked = Marked { wanted: Wanted::of(fact), is_of_log: true };
+        forget_mark::set(&*disk, &path, &marked)
+    })
 }
 
 /// Looks how far all hosts are, beside the service.
@@ -188,6 +229,8 @@ struct Copy<L> {
     work: Option<HostWork<L>>,
     /// The log may have digests that the files do not have.
     has_new_digests: bool,
+    /// The log has a fact of forgetting that is not carried out here.
+    forgets: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -210,6 +253,7 @@ impl<L: SharedJobs> Replica for Copy<L> {
         self.page.observe(&events);
         let is_digest = |one: &Committed| matches!(one.event, Event::Digest(_));
         self.has_new_digests |= events.iter().any(is_digest);
+        self.forgets |= events.iter().any(|one| matches!(one.event, Event::Forgotten(_)));
         if let Some(work) = &mut self.work {
             work.observe(&events, self.follower.view().state());
         }
@@ -224,9 +268,14 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     me: &Member,
     terms: Terms,
     reads: bool,
-    lookout: Lookout,
+    (lookout, forgotten, tried): (Lookout, &OnceLock<Seq>, bool),
 ) -> Result<Ended, Failure> {
     let mut following = open(context, connect, reads, lookout)?;
+    if !still_forgets(context, &following.locked.home)? {
+        let _ = forgotten.set(following.copy.head().0);
+    }
+    // What just failed would fail again.
+    following.copy.forgets &= !tried;
     if terms.works {
         following.begin_work(context, connect, me, terms)?;
     }
@@ -237,7 +286,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     let mut standby = Standby::new(Arc::clone(connect), me.clone(), terms, queue);
     let stop = stop_on_signals(context)?;
     context.ui.talk(format!("following in {}", context.home.display()));
-    while !stop.is_raised() {
+    while !stop.is_raised() && !following.copy.forgets {
         let now = context.machine.clock.now();
         let log = following.copy.follower.log().clone();
         let step = standby.step(&mut following.copy, &log, now);
@@ -271,9 +320,10 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     }
     standby.only_follow();
     following.finish_work(context, &mut standby)?;
+    let forgets = following.copy.forgets;
     following.close(context)?;
     sign_off(connect, me);
-    Ok(Ended::Stopped)
+    Ok(if forgets { Ended::Forgets } else { Ended::Stopped })
 }
 
 /// Ends the service loop in order when another host should lead.
@@ -319,6 +369,8 @@ fn open<L: SharedLog + 'static>(
         error => Failure::new(Exit::Storage, "cannot open the log").because(&error),
     })?;
     refuse_damaged_log(context, follower.log())?;
+    let follower = follower.noting(note_forgetting(context, &locked.home));
+    let forgets = must_forget_again(context, &locked.home, follower.log())?;
     let projector = locked.repair(context, follower.log())?;
     let (config, home) = (&locked.config, &locked.home);
     let publish = || start_publishing(context, home, config, follower.log());
@@ -329,7 +381,8 @@ fn open<L: SharedLog + 'static>(
     locked.is_up();
     let digests = exporters::digests(&site_of(context, home, config, follower.log()));
     // A host that was killed while it led may have left some out.
-    let copy = Copy { follower, projector, page, work: None, has_new_digests: true };
+    let (work, has_new_digests) = (None, true);
+    let copy = Copy { follower, projector, page, work, has_new_digests, forgets };
     let (work_at, digests_at) = (Instant::now(), Instant::now());
     let waking = Waking::start(Arc::clone(connect)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot start the thread that waits for word").because(&error)
@@ -348,6 +401,18 @@ fn open<L: SharedLog + 'static>(
         lookout,
         folders: None,
     })
+}
+
+/// Whether something that was forgotten can be read again here, because an older file of keys was put in the
+/// place of the one that lacks them. It is noted.
+fn must_forget_again(context: &Context, home: &Home, log: &Reader) -> Result<bool, Failure> {
+    if !can_be_read_again(log).map_err(|error| not_forgotten(&error))? {
+        return Ok(false);
+    }
+    let marked = Marked { wanted: Wanted::default(), is_of_log: true };
+    forget_mark::set(&*context.machine.disk, &home.forgetting(), &marked)
+        .map_err(|error| forgetting_unread(&error))?;
+    Ok(true)
 }
 
 impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
@@ -572,47 +637,27 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             ..
         } = self;
         drop((waking, digests, folders));
-        let LockedHome { config, home, flows, control, lock, .. } = locked;
         let Copy { follower, projector, page, work, .. } = copy;
         if let Some(work) = work {
             work.finish();
         }
         end_traces(context, telemetry);
-        let log = follower.log().clone();
-        let (Ok(lines), Ok(jobs)) = (connect(), connect()) else { return Ok(Ended::LeadsNoMore) };
-        let lister = Lister::new(jobs, me.clone());
-        let listing = Listing::start(lister, terms.beat(), !terms.works, Some(lookout));
-        let listing = listing.map_err(|error| {
-            Failure::new(Exit::Storage, "cannot start the thread of the jobs").because(&error)
-        })?;
-        let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
-        let collector = Collector::new(lines, config.queue_host(), marks);
-        let (options, now) = (EngineOptions::of(&config), context.machine.clock.now());
+        let (options, now) = (EngineOptions::of(&locked.config), context.machine.clock.now());
         let (store, agreement) = (follower.into_store(), Box::new(leadership));
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let opened = OpenHome { config, home, index, flows, engine, projector };
-        let beside = Beside {
-            publishing,
-            page: Some(page),
-            aside: None,
-            others: Some(Box::new(Collecting::new(collector, log))),
-            other_workers: Some(Box::new(listing)),
-            deposed: Some(heartbeat.deposed()),
-        };
-        let control = control.as_ref();
-        match run_open(context, opened, beside, control, "serve", Until::Stopped) {
-            Ok((_, engine)) => {
-                engine.close().map_err(|error| engine_failed(&error))?;
-                drop(lock);
-                Ok(if heartbeat.hands_over() { Ended::HandedOver } else { Ended::Stopped })
-            }
-            Err(Stopped::LeadsNoMore(error)) => {
-                let error = described(&error);
-                tracing::warn!(error, "this host leads no more; it follows from here on");
-                Ok(Ended::LeadsNoMore)
-            }
-            Err(Stopped::Failed(failure)) => Err(failure),
+        let aside = Aside::new(may_begin_again(context));
+        let leading = Leading { context, connect, me, terms, heartbeat, lookout, page, aside };
+        if !still_forgets(context, &locked.home)? {
+            return leading.run(LedHome { locked, index, engine, projector, publishing });
+        }
+        // What this host began to forget when it led before, or was told last, comes first.
+        let published = publishing.map_or(Ok(()), SummariesThread::finish);
+        published.map_err(|error| not_published(&error))?;
+        projector.finish().map_err(|error| projector_failed(&error))?;
+        match leading.forget(locked, engine, Vec::new())? {
+            Some(led) => leading.run(led),
+            None => Ok(Ended::LeadsNoMore),
         }
     }
 
@@ -627,6 +672,130 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         published.map_err(|error| not_published(&error))?;
         drop(locked);
         Ok(())
+    }
+}
+
+/// A host that leads, with what stays while its service loop ends for a forgetting and begins again.
+struct Leading<'a, L> {
+    context: &'a Context,
+    connect: &'a Connect<L>,
+    me: &'a Member,
+    terms: Terms,
+    heartbeat: &'a Heartbeat,
+    lookout: Lookout,
+    page: Page,
+    aside: Aside,
+}
+
+/// The home of a host that leads, between two loops.
+struct LedHome {
+    locked: LockedHome,
+    index: Arc<dyn IndexStore>,
+    engine: Engine,
+    projector: Projector,
+    publishing: Option<SummariesThread>,
+}
+
+impl<L: SharedLog + SharedLines + SharedJobs + 'static> Leading<'_, L> {
+    /// Runs the service loop until this host is stopped or leads no more.
+    fn run(&self, mut led: LedHome) -> Result<Ended, Failure> {
+        loop {
+            if !self.keeps_keys(led.engine.log()) {
+                return Ok(Ended::LeadsNoMore);
+            }
+            let ran = self.run_once(led)?;
+            let Some((locked, engine, was_interrupted)) = ran else {
+                return Ok(Ended::LeadsNoMore);
+            };
+            let orders = self.aside.orders();
+            if was_interrupted || orders.is_empty() {
+                engine.close().map_err(|error| engine_failed(&error))?;
+                drop(locked);
+                let hands_over = self.heartbeat.hands_over();
+                return Ok(if hands_over { Ended::HandedOver } else { Ended::Stopped });
+            }
+            let Some(next) = self.forget(locked, engine, orders)? else {
+                return Ok(Ended::LeadsNoMore);
+            };
+            led = next;
+        }
+    }
+
+    /// Runs it until it ends in order; `None` when this host leads no more. True when it was told to stop.
+    fn run_once(&self, led: LedHome) -> Result<Option<(LockedHome, Engine, bool)>, Failure> {
+        let LedHome { locked, index, engine, projector, publishing } = led;
+        let (Ok(lines), Ok(jobs)) = ((self.connect)(), (self.connect)()) else { return Ok(None) };
+        let lister = Lister::new(jobs, self.me.clone());
+        let seen = Some(self.lookout.clone());
+        let listing = Listing::start(lister, self.terms.beat(), !self.terms.works, seen);
+        let listing = listing.map_err(|error| {
+            Failure::new(Exit::Storage, "cannot start the thread of the jobs").because(&error)
+        })?;
+        let log = engine.log().clone();
+        let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
+        let collector = Collector::new(lines, locked.config.queue_host(), marks);
+        let (config, home) = (locked.config.clone(), locked.home.clone());
+        let flows = Arc::clone(&locked.flows);
+        let opened = OpenHome { config, home, index, flows, engine, projector };
+        let beside = Beside {
+            publishing,
+            page: Some(self.page.clone()),
+            aside: Some(self.aside.clone()),
+            others: Some(Box::new(Collecting::new(collector, log))),
+            other_workers: Some(Box::new(listing)),
+            deposed: Some(self.heartbeat.deposed()),
+        };
+        let control = locked.control.as_ref();
+        match run_open(self.context, opened, beside, control, "serve", Until::Stopped) {
+            Ok((outcome, engine)) => Ok(Some((locked, engine, outcome.interrupted))),
+            Err(Stopped::LeadsNoMore(error)) => {
+                let error = described(&error);
+                tracing::warn!(error, "this host leads no more; it follows from here on");
+                Ok(None)
+            }
+            Err(Stopped::Failed(failure)) => Err(failure),
+        }
+    }
+
+    /// Finishes what is left of an earlier forgetting, and carries out orders. `None` when this host leads no more;
+    /// it goes on with it when it leads again.
+    fn forget(
+        &self,
+        locked: LockedHome,
+        engine: Engine,
+        orders: Vec<(u64, ForgetOrder)>,
+    ) -> Result<Option<LedHome>, Failure> {
+        let locked = locked.again(self.context)?;
+        let mut held = HeldHome::with(self.context, locked, engine, Part::Writes)?;
+        for (ticket, order) in orders {
+            match forget::carry_out(self.context, &mut held, &order) {
+                Ok(answer) => self.aside.answer(ticket, answer),
+                Err(_) if !held.engine.can_write() => return Ok(None),
+                Err(failure) => return Err(failure),
+            }
+        }
+        if !held.engine.can_write() {
+            return Ok(None);
+        }
+        held.is_up();
+        let (locked, index, engine, projector) = held.into_parts();
+        Ok(Some(LedHome { locked, index, engine, projector, publishing: None }))
+    }
+
+    /// Keeps the keys that are left beside the list. False when this host leads no more, or hears nothing of the list.
+    fn keeps_keys(&self, log: &Reader) -> bool {
+        if !log.has_destroyed_keys() {
+            return true;
+        }
+        let kept = last_asked(log).map_err(|error| described(&error)).and_then(|forgotten| {
+            let list = (self.connect)();
+            let kept = list.and_then(|mut list| list.keep_keys(self.me, forgotten, &log.keys()));
+            kept.map_err(|error| described(&error))
+        });
+        if let Err(error) = &kept {
+            tracing::warn!(error, "the keys that are left are not kept beside the shared log");
+        }
+        kept == Ok(true)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The settings of a cluster as what reaches its log.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::{AddressSource, ClusterConfig, is_plain_name};
@@ -55,8 +56,17 @@ pub(crate) fn access(config: &ClusterConfig, disk: &dyn Disk) -> Result<Access, 
     }
     let roles: Vec<&str> = config.roles.iter().map(|role| role.name()).collect();
     let (log, roles) = (config.name.clone(), roles.join(","));
-    let (start, rules) = (None, String::new());
-    Ok(Access { address, log, host, start, rules, roles, durability, bound: BOUND })
+    Ok(Access {
+        address,
+        log,
+        host,
+        start: None,
+        rules: String::new(),
+        forgotten: Arc::default(),
+        roles,
+        durability,
+        bound: BOUND,
+    })
 }
 
 fn text(disk: &dyn Disk, path: &str) -> Result<String, AccessError> {

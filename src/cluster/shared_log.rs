@@ -154,6 +154,10 @@ pub trait SharedLog: Send {
     /// be missed.
     fn wait_for_word(&mut self, longest: Duration) -> Result<bool, SharedError>;
 
+    /// Keeps the file of the keys, for hosts that join later: without those that were destroyed by the fact at this
+    /// record and before. False when this start does not lead, or newer ones are kept.
+    fn keep_keys(&mut self, me: &Member, forgotten: Seq, keys: &[u8]) -> Result<bool, SharedError>;
+
     /// Names the host that should lead next, or none. Its claim takes the name away again.
     fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError>;
 }

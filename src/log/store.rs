@@ -123,6 +123,8 @@ pub struct Options {
     pub home_key: HomeKey,
     /// Somebody only looks: the keys and the format stay as they are.
     pub only_looks: bool,
+    /// Other hosts have the same keys, so this one makes none anew.
+    pub keys_are_shared: bool,
     /// Whether new bodies are sealed. A bench measures what that costs; every home seals them.
     #[cfg(any(test, feature = "internals"))]
     pub seals_bodies: bool,
@@ -139,6 +141,7 @@ impl Options {
             archive_dir: path.with_file_name("archive"),
             home_key: HomeKey::default(),
             only_looks: false,
+            keys_are_shared: false,
             #[cfg(any(test, feature = "internals"))]
             seals_bodies: true,
         }

@@ -503,6 +503,12 @@ impl Engine {
         Ok(true)
     }
 
+    /// Whether nothing failed that ends all writing.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn can_write(&self) -> bool {
+        !self.poisoned
+    }
+
     /// Whether the writer has a batch that is not finished.
     pub fn is_writing(&self) -> bool {
         !self.writing.is_empty()

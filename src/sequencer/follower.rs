@@ -8,6 +8,7 @@
 //! The follower decides nothing. To lead, close it and open an engine on the same store.
 
 use std::collections::VecDeque;
+use std::io;
 
 use crate::compaction::agent_runs::facts::RunHeads;
 use crate::contract::hash::Digest;
@@ -18,10 +19,11 @@ use crate::log::checkpoint::{chain_digest, tables};
 use crate::log::codec::Cursor;
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
 use crate::sequencer::engine::{EngineError, add_documents, load};
+use crate::sequencer::forgetting::carried_out;
 use crate::sequencer::past::{PastView, Sealed};
 use crate::sequencer::recent_heads::RecentHeads;
 use crate::sequencer::view::View;
-use crate::state::event::Event;
+use crate::state::event::{Event, Forgotten};
 use crate::state::{Impossible, State};
 
 #[derive(Debug, thiserror::Error)]
@@ -41,9 +43,14 @@ pub enum FollowError {
     Drifted { at: Seq },
     #[error("a commit goes on after the checkpoint at {at}")]
     CheckpointInside { at: Seq },
+    #[error("note what the shared log tells this host to forget")]
+    Note(#[source] io::Error),
     #[error("an earlier error stopped the follower; open it again")]
     Stopped,
 }
+
+/// Notes durably what this host is to forget, before the fact is in its log.
+pub type NoteForgetting = Box<dyn FnMut(&Forgotten) -> io::Result<()> + Send>;
 
 pub struct Follower {
     store: Store,
@@ -52,6 +59,9 @@ pub struct Follower {
     runs: RunHeads,
     digest: Digest,
     stopped: bool,
+    note: Option<NoteForgetting>,
+    /// The last fact of forgetting since the last checkpoint. A note beside the log says what is left of it.
+    forgotten: Option<Seq>,
     /// A follower has no batches and remembers no heads.
     no_batches: VecDeque<Sealed>,
     no_heads: RecentHeads,
@@ -67,7 +77,24 @@ impl Follower {
         let log = store.reader();
         let (state, runs, digest) = load(&log, now, progress)?;
         let (no_batches, no_heads) = (VecDeque::new(), RecentHeads::default());
-        Ok(Follower { store, log, state, runs, digest, stopped: false, no_batches, no_heads })
+        let (stopped, note, forgotten) = (false, None, None);
+        Ok(Follower {
+            store,
+            log,
+            state,
+            runs,
+            digest,
+            stopped,
+            note,
+            forgotten,
+            no_batches,
+            no_heads,
+        })
+    }
+
+    /// A follower that notes what its host is to forget.
+    pub fn noting(self, note: NoteForgetting) -> Follower {
+        Follower { note: Some(note), ..self }
     }
 
     /// The last record and its hash.
@@ -128,6 +155,11 @@ impl Follower {
             committed.push(event);
             Ok(())
         })?;
+        for Committed { event, .. } in &committed {
+            if let (Event::Forgotten(fact), Some(note)) = (event, &mut self.note) {
+                note(fact).map_err(FollowError::Note)?;
+            }
+        }
         let is_checkpoint = checkpoint.is_some();
         self.store.append_packed(shipment.packed, &shipment.mark, checkpoint)?;
         if is_checkpoint {
@@ -149,9 +181,16 @@ impl Follower {
         };
         self.state.apply(*seq, *at, event)?;
         self.runs.apply(&self.log, *seq, event)?;
+        if let Event::Forgotten(_) = event {
+            self.forgotten = Some(*seq);
+        }
         let Some(mut checkpoint) = checkpoint else { return Ok(None) };
         checkpoint.applied = *seq;
-        add_documents(&mut checkpoint, &self.digest, &self.runs, cursors);
+        let mut all = cursors.to_vec();
+        for position in self.forgotten.take().into_iter().flat_map(carried_out) {
+            all.push(position);
+        }
+        add_documents(&mut checkpoint, &self.digest, &self.runs, &all);
         self.state.checkpoint_begun();
         self.runs.checkpoint_begun();
         Ok(Some(checkpoint))

@@ -23,12 +23,9 @@ use crate::facts::digest::DigestFact;
 use crate::log::codec::{self, Cursor};
 use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
+use crate::sequencer::forgetting::{BEGUN, DONE, begun, left};
 use crate::state::event::{Event, Forgotten, SummaryPointer};
 
-/// The first fact whose bodies may still be readable.
-pub(crate) const BEGUN: &str = "forget_begun";
-/// The last fact that was carried out.
-pub(crate) const DONE: &str = "forget_done";
 /// Summaries, bags and bodies in one record.
 const AT_ONCE: usize = 20_000;
 /// Letters of an id that mean it, as elsewhere.
@@ -109,6 +106,15 @@ impl Item {
 }
 
 impl Wanted {
+    /// What a fact of the log names.
+    pub(crate) fn of(fact: &Forgotten) -> Wanted {
+        Wanted {
+            summaries: fact.summaries.iter().map(|one| one.summary_id.clone()).collect(),
+            sources: fact.sources.iter().cloned().collect(),
+            files: fact.files.iter().cloned().collect(),
+        }
+    }
+
     /// Whether it names the sources and files that another one names.
     pub(crate) fn names_all_of(&self, other: &Wanted) -> bool {
         other.sources.is_subset(&self.sources) && other.files.is_subset(&self.files)
@@ -332,26 +338,6 @@ pub fn record(
     Ok(first.unwrap_or_default())
 }
 
-/// The position that a checkpoint stores while the facts from here on are not carried out.
-pub fn begun(first: Seq) -> (&'static str, Cursor) {
-    (BEGUN, Cursor { applied: first, bytes: 0 })
-}
-
-/// The positions that a checkpoint stores once the facts up to and with this one are carried out.
-pub(crate) fn carried_out(last: Seq) -> [(&'static str, Cursor); 2] {
-    [begun(last), (DONE, begun(last).1)]
-}
-
-/// The first fact that a log may not have carried out. A position that cannot be read proves nothing.
-pub(crate) fn left(log: &Reader) -> Option<Seq> {
-    match (cursor(log, BEGUN), cursor(log, DONE)) {
-        (Ok(begun), _) if begun.applied == Seq(0) => None,
-        (Ok(begun), Ok(done)) => Some(begun.applied).filter(|begun| *begun > done.applied),
-        (Ok(begun), Err(_)) => Some(begun.applied),
-        (Err(_), _) => Some(Seq(1)),
-    }
-}
-
 fn part<T>(all: &[T], number: usize) -> &[T] {
     let from = (number * AT_ONCE).min(all.len());
     &all[from..(from + AT_ONCE).min(all.len())]
@@ -362,15 +348,22 @@ fn part<T>(all: &[T], number: usize) -> &[T] {
 pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
     let (mut begun, mut keys_again) = (last_asked(engine.log())?, false);
     if begun <= cursor(engine.log(), DONE)?.applied {
-        if !has_keys_again(engine.log(), begun)? {
+        if !can_be_read_again(engine.log())? {
             return Ok(None);
         }
-        tracing::warn!(
-            "the keys are older than the log: they open again what was forgotten; it is forgotten once more"
-        );
         begun = Seq(1);
         keys_again = true;
     }
+    destroy(engine, begun, keys_again).map(Some)
+}
+
+/// Makes the bodies of all facts from one on unreadable. Returns what the facts name; with older keys only what no
+/// other text can be named by now.
+pub(crate) fn destroy(
+    engine: &mut Engine,
+    begun: Seq,
+    keys_again: bool,
+) -> Result<Wanted, ForgetError> {
     let (mut wanted, mut bodies) = (Wanted::default(), Vec::new());
     engine.log().try_scan::<ReadError>(begun, None, |entry| {
         if entry.tag == codec::FORGOTTEN
@@ -384,7 +377,7 @@ pub fn unfinished(engine: &mut Engine) -> Result<Option<Wanted>, ForgetError> {
         Ok(ControlFlow::Continue(()))
     })?;
     engine.store().forget(&bodies)?;
-    Ok(Some(wanted))
+    Ok(wanted)
 }
 
 /// Those of these ids of sources of which the log still has a summary or an answer. The log is read once.
@@ -458,11 +451,17 @@ pub(crate) fn last_asked(log: &Reader) -> Result<Seq, ForgetError> {
 }
 
 /// Whether a body of the last forgetting could be read again: an older file of keys was put in its place.
-fn has_keys_again(log: &Reader, last: Seq) -> Result<bool, ForgetError> {
-    match log.event(last)? {
-        Some(Event::Forgotten(fact)) => Ok(fact.bodies.iter().any(|seq| !log.is_forgotten(*seq))),
-        _ => Ok(false),
+pub(crate) fn can_be_read_again(log: &Reader) -> Result<bool, ForgetError> {
+    let can = match log.event(last_asked(log)?)? {
+        Some(Event::Forgotten(fact)) => fact.bodies.iter().any(|seq| !log.is_forgotten(*seq)),
+        _ => false,
+    };
+    if can {
+        tracing::warn!(
+            "the keys are older than the log: they open again what was forgotten; it is forgotten once more"
+        );
     }
+    Ok(can)
 }
 
 /// Everything that is shown of the log was made anew.

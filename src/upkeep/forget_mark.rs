@@ -3,6 +3,7 @@
 //! Contract. It names what a person took back. It is durable before the fact is in the log, and it goes once
 //! everything that is shown was made anew. So a log that is lost or older than the fact does not bring a text
 //! back: whoever takes the home, or rebuilds its log, carries out what the mark names. A backup has it too.
+//! A host that follows sets it before it takes the fact of the host that leads.
 //!
 //! See docs/adr/0131-forgetting.md.
 
@@ -24,23 +25,35 @@ struct Mark {
     summaries: BTreeSet<String>,
     sources: BTreeSet<String>,
     files: BTreeSet<String>,
+    of_log: bool,
+}
+
+/// What is not finished.
+#[derive(Debug, Clone)]
+pub(crate) struct Marked {
+    pub wanted: Wanted,
+    /// Whether a shared log told this host all of it. Otherwise its own log may lack the fact.
+    pub is_of_log: bool,
 }
 
 /// What is not finished; `None` when nothing is left. A mark that does not read is an error.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Wanted>> {
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Marked>> {
     let Some(bytes) = disk.read_if_present(path)? else { return Ok(None) };
-    let Mark { summaries, sources, files } = serde_json::from_slice(&bytes)?;
-    Ok(Some(Wanted { summaries, sources, files }))
+    let Mark { summaries, sources, files, of_log } = serde_json::from_slice(&bytes)?;
+    Ok(Some(Marked { wanted: Wanted { summaries, sources, files }, is_of_log: of_log }))
 }
 
 /// Sets the mark, durably. What an earlier one names stays in it.
-pub(crate) fn set(disk: &dyn Disk, path: &Path, wanted: &Wanted) -> io::Result<()> {
-    let mut all = read(disk, path)?.unwrap_or_default();
-    all.summaries.extend(wanted.summaries.iter().cloned());
-    all.sources.extend(wanted.sources.iter().cloned());
-    all.files.extend(wanted.files.iter().cloned());
-    let Wanted { summaries, sources, files } = all;
-    disk.replace(path, &serde_json::to_vec(&Mark { summaries, sources, files })?, MODE)
+pub(crate) fn set(disk: &dyn Disk, path: &Path, marked: &Marked) -> io::Result<()> {
+    let mut all = marked.clone();
+    if let Some(Marked { wanted, is_of_log }) = read(disk, path)? {
+        all.wanted.summaries.extend(wanted.summaries);
+        all.wanted.sources.extend(wanted.sources);
+        all.wanted.files.extend(wanted.files);
+        all.is_of_log &= is_of_log;
+    }
+    let Marked { wanted: Wanted { summaries, sources, files }, is_of_log: of_log } = all;
+    disk.replace(path, &serde_json::to_vec(&Mark { summaries, sources, files, of_log })?, MODE)
 }
 
 /// Everything was made anew.
@@ -64,10 +77,14 @@ mod tests {
         let names = |name: &str| BTreeSet::from([name.to_owned()]);
         assert!(read(disk, path).unwrap().is_none());
         clear(disk, path).unwrap();
-        set(disk, path, &Wanted { sources: names("a"), ..Wanted::default() }).unwrap();
-        set(disk, path, &Wanted { files: names("b"), ..Wanted::default() }).unwrap();
-        let left = read(disk, path).unwrap().unwrap();
-        assert_eq!((left.sources, left.files), (names("a"), names("b")));
+        let (a, b) = (names("a"), names("b"));
+        let wanted = Wanted { sources: a.clone(), ..Wanted::default() };
+        set(disk, path, &Marked { wanted, is_of_log: true }).unwrap();
+        assert!(read(disk, path).unwrap().unwrap().is_of_log);
+        let wanted = Wanted { files: b.clone(), ..Wanted::default() };
+        set(disk, path, &Marked { wanted, is_of_log: false }).unwrap();
+        let Marked { wanted, is_of_log } = read(disk, path).unwrap().unwrap();
+        assert_eq!((wanted.sources, wanted.files, is_of_log), (a, b, false));
         disk.replace(path, b"{", MODE).unwrap();
         assert!(read(disk, path).is_err(), "what does not read is not nothing");
         clear(disk, path).unwrap();

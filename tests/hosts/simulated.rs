@@ -37,6 +37,8 @@ struct Tables {
     /// By job and number.
     reports: BTreeMap<(u64, u64), Vec<u8>>,
     places: BTreeMap<String, usize>,
+    /// The fact that the kept keys are of.
+    forgotten: Seq,
 }
 
 #[derive(Debug, Clone)]
@@ -69,6 +71,7 @@ enum Write {
     ClaimAgain { me: Member, epoch: u64, lease: u64 },
     Renew { me: Member, lease: u64 },
     Release { me: Member },
+    KeepKeys { me: Member, forgotten: Seq },
     NameSuccessor { host: Option<String> },
     Settle,
     Begin { me: Member, from: u64 },
@@ -124,6 +127,7 @@ impl Database {
             jobs,
             reports,
             places,
+            forgotten: Seq(0),
         };
         Database {
             rng: Rng::new(seed),
@@ -215,6 +219,13 @@ impl Database {
         let tables = &mut self.now;
         match write {
             Write::Settle => Wrote::Done,
+            Write::KeepKeys { me, forgotten }
+                if tables.leader.as_ref() == Some(&me) && tables.forgotten <= forgotten =>
+            {
+                tables.forgotten = forgotten;
+                Wrote::Done
+            }
+            Write::KeepKeys { .. } => Wrote::Nothing,
             Write::Begin { me, from } => {
                 let queue = Queue { start: me.start, shipped: from, lines: BTreeMap::new() };
                 tables.queues.insert(me.host, queue);
@@ -475,6 +486,11 @@ impl SharedLog for Connection {
 
     fn wait_for_word(&mut self, _: Duration) -> Result<bool, SharedError> {
         self.database().read(|_| true)
+    }
+
+    fn keep_keys(&mut self, me: &Member, forgotten: Seq, _: &[u8]) -> Result<bool, SharedError> {
+        let write = Write::KeepKeys { me: me.clone(), forgotten };
+        Ok(!matches!(self.database().call(write)?, Wrote::Nothing))
     }
 
     fn name_successor(&mut self, host: Option<&str>) -> Result<(), SharedError> {

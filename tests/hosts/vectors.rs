@@ -114,6 +114,13 @@ pub fn check<L: SharedLog>(
     let commit = next(&taken.end, b"of the second");
     assert_eq!(b.append(&taken, &commit, lease).unwrap(), Appended::Landed);
 
+    // Who leads keeps the keys, and never older ones than are kept.
+    let (early, late) = (Seq(3), Seq(7));
+    assert!(!a.keep_keys(&one, early, b"of one that was deposed").unwrap());
+    assert!(b.keep_keys(&two, late, b"new").unwrap());
+    assert!(!b.keep_keys(&two, early, b"older").unwrap());
+    assert!(b.keep_keys(&two, late, b"newer").unwrap());
+
     // A new start of the same host is another member.
     let restarted = member("two", 2);
     assert_eq!(b.claim_again(&restarted, taken.epoch, lease).unwrap(), None);

@@ -79,6 +79,7 @@ impl Host {
             host,
             start: None,
             rules: String::new(),
+            forgotten: Arc::default(),
             roles: "lead".to_owned(),
             durability: Durability::Single,
             bound,

@@ -33,7 +33,7 @@ pub struct Host {
 }
 
 impl Host {
-    fn new(name: &'static str, url: &str) -> Host {
+    pub fn new(name: &'static str, url: &str) -> Host {
         Host::with(name, url, "")
     }
 

@@ -77,6 +77,11 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
         findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
         findings.hint(format!("if it left for good: `summarizer cluster leave {}`", host.host));
     }
+    for host in standing.not_forgotten() {
+        let what = format!("the host {host} may still hold what was forgotten");
+        findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+        findings.hint(format!("start `summarizer serve` on {host}; it removes it"));
+    }
     let release = env!("CARGO_PKG_VERSION");
     let others = hosts.iter().filter(|host| host.release.as_deref().is_some_and(|r| r != release));
     for host in others {

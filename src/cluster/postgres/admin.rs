@@ -8,7 +8,7 @@ use crate::cluster::shared_log::{End, SharedError};
 use crate::contract::hash::Digest;
 use crate::work::other_hosts::SeenHost;
 
-use super::rows::{end, number, odd, signed, text};
+use super::rows::{blob, end, number, odd, signed, text};
 use super::session::Session;
 use super::{Access, FACTS, FORMAT, PostgresLog, suits};
 
@@ -59,7 +59,7 @@ const ADD_LOG: &str = "WITH log AS (INSERT INTO summarizer.heads (log_id, format
         ON CONFLICT (log_id) DO UPDATE SET keys = EXCLUDED.keys) \
     SELECT n FROM log";
 
-const KEYS: &str = "SELECT keys FROM summarizer.keys WHERE log_id = $1";
+const KEYS: &str = "SELECT keys, forgotten FROM summarizer.keys WHERE log_id = $1";
 
 const ADD_ROLE: &str = "INSERT INTO summarizer.access (log_id, role) VALUES ($1, $2::text::name) \
     ON CONFLICT (log_id, role) DO NOTHING RETURNING 0::int8";
@@ -139,6 +139,8 @@ pub struct HostStanding {
     /// Attempts that it carries out for the leader, and how many it takes at a time.
     pub attempts: u64,
     pub places: Option<i32>,
+    /// A record: nothing is left there of what was forgotten by then.
+    pub forgotten: Option<u64>,
 }
 
 /// How a log is.
@@ -150,6 +152,8 @@ pub struct Standing {
     pub store_id: [u8; 16],
     /// The file of the keys that its bodies are sealed with.
     pub keys: Vec<u8>,
+    /// The last fact of forgetting, once its keys are destroyed here; 0 when nothing was ever forgotten.
+    pub forgotten: u64,
     pub epoch: u64,
     pub leader: Option<Leader>,
     /// The host that should lead next.
@@ -168,6 +172,12 @@ impl Standing {
         let Leader { member, lease_left } = self.leader.as_ref()?;
         leads_now(Some(member), *lease_left)
     }
+
+    /// The hosts that may still hold what was forgotten.
+    pub fn not_forgotten(&self) -> impl Iterator<Item = &str> {
+        let has_not = |host: &&HostStanding| host.forgotten.unwrap_or(0) < self.forgotten;
+        self.hosts.iter().filter(has_not).map(|host| host.host.as_str())
+    }
 }
 
 const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash, epoch, store_id, leader, \
@@ -177,7 +187,8 @@ const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash,
 
 const HOSTS: &str = "SELECT host, release, shipped, applied, \
         extract(epoch FROM clock_timestamp() - seen)::float8, roles, places, \
-        (SELECT count(*) FROM summarizer.jobs j WHERE j.log_id = $1 AND split_part(j.holder, '/', 1) = h.host) \
+        (SELECT count(*) FROM summarizer.jobs j WHERE j.log_id = $1 AND split_part(j.holder, '/', 1) = h.host), \
+        forgotten \
     FROM summarizer.hosts h WHERE log_id = $1 ORDER BY host";
 
 /// Lines that were not taken in go with the host.
@@ -203,6 +214,10 @@ fn host_standing(row: &Row) -> Result<HostStanding, SharedError> {
         roles: row.try_get(5).map_err(|error| odd(&error))?,
         places: row.try_get(6).map_err(|error| odd(&error))?,
         attempts: number(row, 7)?,
+        forgotten: row
+            .try_get::<_, Option<i64>>(8)
+            .map_err(|error| odd(&error))?
+            .and_then(|seq| seq.try_into().ok()),
     })
 }
 
@@ -253,8 +268,10 @@ impl Cluster {
             let member: Option<String> = row.try_get(8).map_err(|error| odd(&error))?;
             let lease_left: f64 = row.try_get(9).map_err(|error| odd(&error))?;
             let keys = session.read(runtime, KEYS, &log)?;
-            let keys = keys.first().map(|row| row.try_get(0).map_err(|error| odd(&error)));
-            let keys: &[u8] = keys.transpose()?.unwrap_or_default();
+            let (keys, forgotten) = match keys.first() {
+                Some(row) => (blob(row, 0)?, number(row, 1)?),
+                None => (Vec::new(), 0),
+            };
             let rows = session.read(runtime, HOSTS, &log)?;
             let mut hosts = rows.iter().map(host_standing).collect::<Result<Vec<_>, _>>()?;
             let (end, start) = (end(row, 0)?, end(row, 3)?);
@@ -269,7 +286,8 @@ impl Cluster {
                 store_id: store_id
                     .try_into()
                     .map_err(|_| SharedError::Refused("a log has no identity".to_owned()))?,
-                keys: keys.to_vec(),
+                keys,
+                forgotten,
                 epoch: number(row, 6)?,
                 leader: member.map(|member| Leader { member, lease_left }),
                 end,

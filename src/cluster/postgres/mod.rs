@@ -15,6 +15,7 @@ mod lines;
 mod rows;
 mod session;
 
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -34,7 +35,7 @@ use rows::{blob, claimed, end, number, odd, signed};
 use session::Session;
 
 /// The version of the tables that this program writes and reads.
-const FORMAT: i32 = 2;
+const FORMAT: i32 = 3;
 /// The oldest server whose statements are used here.
 const SERVER_MIN: i64 = 140_000;
 /// Most commits in one answer.
@@ -63,6 +64,8 @@ pub struct Access {
     pub start: Option<String>,
     /// Its rules about data, for a service. Hosts with other rules take no work from it.
     pub rules: String,
+    /// The last record of its home at its start, for a service, once nothing is left here of what was forgotten by then.
+    pub forgotten: Arc<OnceLock<Seq>>,
     /// What it does for the others, as `cluster.roles` names it.
     pub roles: String,
     pub durability: Durability,
@@ -124,10 +127,11 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, seen) \
-    VALUES ($1, $2, $3, $4, $5, $6, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, forgotten, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
-    release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), seen = EXCLUDED.seen RETURNING 0::int8";
+    release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), \
+    forgotten = greatest(EXCLUDED.forgotten, hosts.forgotten), seen = EXCLUDED.seen RETURNING 0::int8";
 
 /// The same for the host that leads: it applies a commit before it appends the next one.
 const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \
@@ -161,6 +165,14 @@ const RELEASE: &str = "UPDATE summarizer.heads SET lease_until = clock_timestamp
 
 const NAME_SUCCESSOR: &str =
     "UPDATE summarizer.heads SET successor = $2 WHERE log_id = $1 RETURNING 0::int8";
+
+/// Who leads is the first to have forgotten.
+const KEEP_KEYS: &str = "WITH head AS (SELECT FROM summarizer.heads WHERE log_id = $1 AND leader = $2 FOR SHARE), \
+    kept AS (UPDATE summarizer.keys SET keys = $5, forgotten = $4 FROM head \
+        WHERE log_id = $1 AND forgotten <= $4 RETURNING log_id), \
+    told AS (UPDATE summarizer.hosts h SET forgotten = greatest(h.forgotten, $4) FROM kept \
+        WHERE h.log_id = $1 AND h.host = $3) \
+    SELECT 0::int8 FROM kept";
 
 impl PostgresLog {
     /// Connects at the first call.
@@ -401,6 +413,7 @@ impl SharedLog for PostgresLog {
         let (applied, read) = (self.applied, self.read.take());
         self.with(|runtime, session, access| {
             let n = applied.map(|end| signed(end.n));
+            let forgotten = access.forgotten.get().map(|seq| signed(seq.0));
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&access.host as _, Type::TEXT),
@@ -408,6 +421,7 @@ impl SharedLog for PostgresLog {
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
                 (&access.roles as _, Type::TEXT),
                 (&access.start as _, Type::TEXT),
+                (&forgotten as _, Type::INT8),
             ];
             session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
@@ -520,6 +534,19 @@ impl SharedLog for PostgresLog {
                 return Ok(true);
             }
             session.wait_for_word(runtime, &access.log, longest)
+        })
+    }
+
+    fn keep_keys(&mut self, me: &Member, forgotten: Seq, keys: &[u8]) -> Result<bool, SharedError> {
+        self.with(|runtime, session, access| {
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&me.to_string() as _, Type::TEXT),
+                (&access.host as _, Type::TEXT),
+                (&signed(forgotten.0) as _, Type::INT8),
+                (&keys as _, Type::BYTEA),
+            ];
+            Ok(!session.write(runtime, KEEP_KEYS, &params)?.is_empty())
         })
     }
 

@@ -45,8 +45,9 @@ CREATE INDEX commits_by_seq ON summarizer.commits (log_id, last_seq);
 
 -- The file of the keys that the bodies of a log are sealed with: every host has the same.
 CREATE TABLE summarizer.keys (
-    log_id text  NOT NULL PRIMARY KEY,
-    keys   bytea NOT NULL
+    log_id    text   NOT NULL PRIMARY KEY,
+    keys      bytea  NOT NULL,
+    forgotten bigint NOT NULL DEFAULT 0         -- the last fact of forgetting whose keys are destroyed in it
 );
 
 -- How far the queue of each host was shipped, and how far each host has applied the list.
@@ -61,6 +62,7 @@ CREATE TABLE summarizer.hosts (
     roles        text,                          -- what the host does for the others
     places       integer,                       -- attempts that its workers take at a time
     rules        text,                          -- a hash of its rules about data
+    forgotten    bigint,                        -- a record: nothing is left there of what was forgotten by then
     seen         timestamptz NOT NULL,
     PRIMARY KEY (log_id, host)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -140,6 +142,7 @@ BEGIN
     GRANT USAGE ON SCHEMA summarizer TO summarizer_host;
     GRANT SELECT ON summarizer.access TO summarizer_host;
     GRANT SELECT ON summarizer.keys TO summarizer_host;
+    GRANT UPDATE (keys, forgotten) ON summarizer.keys TO summarizer_host;
     GRANT SELECT ON summarizer.heads TO summarizer_host;
     GRANT UPDATE (epoch, leader, successor, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
     GRANT SELECT, INSERT ON summarizer.commits TO summarizer_host;

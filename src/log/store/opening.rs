@@ -190,7 +190,8 @@ fn assemble(
         }
         None => add_keys(Arc::clone(&disk), path, &db, fresh, &options.home_key)?,
     });
-    if !options.only_looks && keys.renew_after(head.0, fresh)? {
+    let may_renew = !options.only_looks && !options.keys_are_shared;
+    if may_renew && keys.renew_after(head.0, fresh)? {
         let keys = keys.path().display().to_string();
         tracing::warn!(
             keys,
