@@ -107,6 +107,7 @@ impl Item {
 
 impl Wanted {
     /// What a fact of the log names.
+    #[cfg(feature = "cluster")]
     pub(crate) fn of(fact: &Forgotten) -> Wanted {
         Wanted {
             summaries: fact.summaries.iter().map(|one| one.summary_id.clone()).collect(),
