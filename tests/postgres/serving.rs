@@ -65,6 +65,15 @@ impl Host {
         self.service = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
     }
 
+    /// The resident memory of its service.
+    pub fn memory(&self) -> u64 {
+        let pid = self.service.as_ref().unwrap().id();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).unwrap();
+        kib.trim().parse::<u64>().unwrap() << 10
+    }
+
     /// How its service ended by itself, if it did.
     pub fn has_ended(&mut self) -> Option<std::process::ExitStatus> {
         let ended = self.service.as_mut()?.try_wait().unwrap();
