@@ -30,7 +30,7 @@ mod serving;
 mod support;
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 

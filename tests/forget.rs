@@ -26,7 +26,6 @@ use summarizer::facts::digest::DigestFact;
 use summarizer::log::{Checkpoint, Commit, Options, Store};
 use summarizer::os::real::HostDisk;
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
-use summarizer::sequencer::forgetting::begun;
 use summarizer::state::decide::RetryPolicy;
 use summarizer::state::event::Event;
 use summarizer::upkeep::forget;
@@ -991,7 +990,7 @@ fn recover_carries_out_what_a_crash_left_of_a_forgetting() {
     let mut engine = world.engine();
     let found = forget::look(engine.log(), &wanted, &mut |_| {}).unwrap();
     let first = forget::record(&mut engine, &wanted, &found, NOW).unwrap();
-    engine.commit(None, CheckpointWhen::Changed, &[begun(first)], NOW).unwrap();
+    engine.commit(None, CheckpointWhen::Changed, &[forget::begun(first)], NOW).unwrap();
     engine.close().unwrap();
     let mut store = world.store();
     let (first, applied) = (store.head().0.next(), store.applied());

@@ -22,6 +22,8 @@ mod model_server;
 mod plain;
 #[path = "postgres/proxy.rs"]
 mod proxy;
+#[path = "postgres/retaining.rs"]
+mod retaining;
 #[path = "postgres/server.rs"]
 mod server;
 #[path = "postgres/serving.rs"]

@@ -15,7 +15,6 @@ use super::identity::random_bytes;
 use super::interrupt::{listen, stopped};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
-use super::shared_home::note_forgetting;
 use super::{Context, ui};
 use crate::cluster::access::access;
 use crate::cluster::following::{Following, MemberError};
@@ -31,6 +30,7 @@ use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, Store};
 use crate::sequencer::follower::Follower;
 use crate::service::StopSignal;
+use crate::upkeep::following::FollowedHome;
 
 /// How long a hand-over may take beside the grace period of attempts.
 const HAND_OVER: Duration = Duration::from_secs(30);
@@ -202,7 +202,7 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     let bar = context.ui.progress("joining", standing.end.seq.0);
     let follower = Follower::open(store, context.machine.clock.now(), &mut |_| {})
         .map_err(|error| Failure::new(Exit::Storage, "cannot open the log").because(&error))?;
-    let mut follower = follower.noting(note_forgetting(context, &home));
+    let mut follower = follower.with(FollowedHome::new(&context.machine.disk, &home));
     let list = PostgresLog::new(access.clone()).map_err(failed)?;
     let mut following = Following::new(list, me(access)?);
     loop {

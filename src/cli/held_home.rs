@@ -43,6 +43,8 @@ use crate::projections::summaries::{Summaries, SummariesError};
 use crate::registry::SharedFlows;
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use crate::sequencer::writer::agreement_of_commands;
+#[cfg(feature = "cluster")]
+use crate::upkeep::following::archive_moved;
 use crate::upkeep::forget::{self, Traces, Wanted};
 use crate::upkeep::forget_mark::{self, Marked};
 use crate::upkeep::run_watch::changed_files;
@@ -153,6 +155,13 @@ impl LockedHome {
         let (disk, home) = (&context.machine.disk, &self.home);
         refuse_other_log(context, home, log)?;
         self.progress.report("repairing the acks", 1.0);
+        #[cfg(feature = "cluster")]
+        if self.config.cluster.is_some() {
+            archive_moved(&site_of(context, home, &self.config, log)).map_err(|error| {
+                let what = "cannot write the acks that were moved to run/archive";
+                Failure::new(Exit::Storage, what).because(error.as_ref())
+            })?;
+        }
         let projections = Projections::open(disk, home, log);
         let (projections, repairs) = projections.map_err(|error| projector_failed(&error))?;
         let snapshots = SnapshotFiles::of_home(disk, home, log);

@@ -37,8 +37,8 @@ use crate::projections::snapshot_files::SNAPSHOTS;
 use crate::replay::{Compare, Until, rebuild as replay};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions, cursor};
-use crate::sequencer::forgetting;
 use crate::sequencer::mark::QueueMarks;
+use crate::upkeep::forget;
 use crate::upkeep::forget_mark;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
@@ -184,7 +184,7 @@ impl RecoverArgs {
                 let options = store_options(context, config, &path)?;
                 let fresh = fresh().map_err(|error| failed("get random bytes", &error))?;
                 let log = old.reader();
-                forget_from = forgetting::left(&log);
+                forget_from = forget::left(&log);
                 let kept = salvage(disk, &log, &path, options, fresh.keys, &mut |part| {
                     bar.set_position((part * 100.0) as u64);
                 });
@@ -329,7 +329,7 @@ fn opens(context: &Context, config: &Config, store: Store) -> Result<StoreState,
         Err(error) => return Ok(StoreState::Damaged(described(&error))),
     };
     let mut found = StoreState::Sound;
-    for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS, forgetting::BEGUN, forgetting::DONE] {
+    for name in [ACKS, ACKS_FLOOR, QUARANTINE, SNAPSHOTS, forget::BEGUN, forget::DONE] {
         if let Err(error) = cursor(engine.log(), name) {
             found = StoreState::Damaged(format!("how far {name} are: {}", described(&error)));
         }

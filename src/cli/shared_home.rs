@@ -57,23 +57,28 @@ use crate::control::reply::{QuestionContext, Reply};
 use crate::control::socket::Asked;
 use crate::control::waits::WaitingCalls;
 use crate::export::Committed;
+use crate::facts::retention::RetentionFact;
 use crate::home::Home;
 use crate::log::Reader;
+use crate::log::codec::Cursor;
 use crate::os::jail::THIS_PROGRAM;
 use crate::projections::exporters;
 use crate::projections::projection::Projection;
-use crate::projections::projector::{Projector, ProjectorError};
+use crate::projections::projection::Site;
+use crate::projections::projector::{Projections, Projector, ProjectorError};
 use crate::projections::runs::described;
 use crate::projections::summaries::SummariesThread;
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{Engine, EngineError, EngineOptions};
-use crate::sequencer::follower::{FollowError, Follower, NoteForgetting};
+use crate::sequencer::follower::{FollowError, Follower};
 use crate::sequencer::mark::QueueMarks;
 use crate::service::{Aside, Until};
 use crate::state::event::Event;
 use crate::telemetry::Telemetry;
+use crate::upkeep::following::{FollowedHome, archive_moved};
 use crate::upkeep::forget::{Wanted, can_be_read_again, last_asked};
 use crate::upkeep::forget_mark::{self, Marked};
+use crate::upkeep::retention::{self, RetainError};
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
 use crate::work::other_hosts::hosts_json;
@@ -158,15 +163,6 @@ fn forgetting_unread(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Storage, "cannot read or write run/forgetting.json").because(error)
 }
 
-/// Notes what the shared log tells this host to forget, before its own log has the fact.
-pub(super) fn note_forgetting(context: &Context, home: &Home) -> NoteForgetting {
-    let (disk, path) = (Arc::clone(&context.machine.disk), home.forgetting());
-    Box::new(move |fact| {
-        let marked = Marked { wanted: Wanted::of(fact), is_of_log: true };
-        forget_mark::set(&*disk, &path, &marked)
-    })
-}
-
 /// Looks how far all hosts are, beside the service.
 fn lookout(access: Access) -> Result<Lookout, Failure> {
     let mut cluster = None;
@@ -231,6 +227,10 @@ struct Copy<L> {
     has_new_digests: bool,
     /// The log has a fact of forgetting that is not carried out here.
     forgets: bool,
+    /// Where the projections of this home are.
+    site: Site,
+    /// How far retention got here, for the next checkpoint.
+    floors: Vec<(&'static str, Cursor)>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -239,6 +239,10 @@ enum CopyError {
     Follow(#[from] FollowError),
     #[error(transparent)]
     Projector(#[from] ProjectorError),
+    #[error("remove what is older than the retention period")]
+    Retain(#[from] RetainError),
+    #[error("move old acks to run/archive")]
+    MoveAcks(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl<L: SharedJobs> Replica for Copy<L> {
@@ -249,7 +253,9 @@ impl<L: SharedJobs> Replica for Copy<L> {
     }
 
     fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
-        let events = Arc::new(self.follower.take(shipped, &self.projector.cursors())?);
+        let mut cursors = self.projector.cursors();
+        cursors.extend(&self.floors);
+        let events = Arc::new(self.follower.take(shipped, &cursors)?);
         self.page.observe(&events);
         let is_digest = |one: &Committed| matches!(one.event, Event::Digest(_));
         self.has_new_digests |= events.iter().any(is_digest);
@@ -257,7 +263,30 @@ impl<L: SharedJobs> Replica for Copy<L> {
         if let Some(work) = &mut self.work {
             work.observe(&events, self.follower.view().state());
         }
+        for one in events.iter() {
+            if let Event::Retention(fact) = &one.event {
+                self.retain(fact)?;
+            }
+        }
         Ok(self.projector.take(&events)?)
+    }
+}
+
+impl<L: SharedJobs> Copy<L> {
+    /// What is old goes here too, once the host that leads says so.
+    fn retain(&mut self, fact: &RetentionFact) -> Result<(), CopyError> {
+        if let RetentionFact::AcksMoved(_) = fact {
+            // Moving rewrites the file of the acks, so the projector leaves it alone meanwhile.
+            let bring_back = self.projector.rest();
+            archive_moved(&self.site).map_err(CopyError::MoveAcks)?;
+            let Site { disk, home, log, .. } = &self.site;
+            let _ = bring_back.send(Projections::open(disk, home, log)?.0);
+        }
+        if let Some(floor) = retention::follow(&mut self.follower, fact)? {
+            self.floors.retain(|(name, _)| *name != floor.0);
+            self.floors.push(floor);
+        }
+        Ok(())
     }
 }
 
@@ -369,7 +398,7 @@ fn open<L: SharedLog + 'static>(
         error => Failure::new(Exit::Storage, "cannot open the log").because(&error),
     })?;
     refuse_damaged_log(context, follower.log())?;
-    let follower = follower.noting(note_forgetting(context, &locked.home));
+    let follower = follower.with(FollowedHome::new(&context.machine.disk, &locked.home));
     let forgets = must_forget_again(context, &locked.home, follower.log())?;
     let projector = locked.repair(context, follower.log())?;
     let (config, home) = (&locked.config, &locked.home);
@@ -379,10 +408,11 @@ fn open<L: SharedLog + 'static>(
     let page = open_page(context, control, config, home, follower.log())?;
     let index = index_of_home(&context.machine.disk, &home.upstream_index());
     locked.is_up();
-    let digests = exporters::digests(&site_of(context, home, config, follower.log()));
+    let site = site_of(context, home, config, follower.log());
+    let digests = exporters::digests(&site);
     // A host that was killed while it led may have left some out.
-    let (work, has_new_digests) = (None, true);
-    let copy = Copy { follower, projector, page, work, has_new_digests, forgets };
+    let (work, has_new_digests, floors) = (None, true, Vec::new());
+    let copy = Copy { follower, projector, page, work, has_new_digests, forgets, site, floors };
     let (work_at, digests_at) = (Instant::now(), Instant::now());
     let waking = Waking::start(Arc::clone(connect)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot start the thread that waits for word").because(&error)

@@ -43,6 +43,12 @@ pub(crate) fn digests(site: &Site) -> Box<dyn Projection> {
     (digest_tree::EXPORTER.open)(site)
 }
 
+/// The acks that were moved away, for a host that gets the fact of a move from another one.
+#[cfg(feature = "cluster")]
+pub(crate) fn archived_acks(site: &Site) -> Box<dyn Projection> {
+    (archived_acks::EXPORTER.open)(site)
+}
+
 /// Compares everything that is on with the log.
 pub fn compare(site: &Site) -> Result<Comparison, ExporterError> {
     let mut found = Comparison::default();

@@ -19,11 +19,10 @@ use crate::log::checkpoint::{chain_digest, tables};
 use crate::log::codec::Cursor;
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
 use crate::sequencer::engine::{EngineError, add_documents, load};
-use crate::sequencer::forgetting::carried_out;
 use crate::sequencer::past::{PastView, Sealed};
 use crate::sequencer::recent_heads::RecentHeads;
 use crate::sequencer::view::View;
-use crate::state::event::{Event, Forgotten};
+use crate::state::event::Event;
 use crate::state::{Impossible, State};
 
 #[derive(Debug, thiserror::Error)]
@@ -43,14 +42,20 @@ pub enum FollowError {
     Drifted { at: Seq },
     #[error("a commit goes on after the checkpoint at {at}")]
     CheckpointInside { at: Seq },
-    #[error("note what the shared log tells this host to forget")]
-    Note(#[source] io::Error),
+    #[error("prepare what an event of another host wants of this one")]
+    Prepare(#[source] io::Error),
     #[error("an earlier error stopped the follower; open it again")]
     Stopped,
 }
 
-/// Notes durably what this host is to forget, before the fact is in its log.
-pub type NoteForgetting = Box<dyn FnMut(&Forgotten) -> io::Result<()> + Send>;
+/// What a host does about some events beside its log.
+pub trait Beside: Send {
+    /// Before the event is in the log of this host.
+    fn before(&mut self, event: &Event) -> io::Result<()>;
+
+    /// Positions that follow from an event, for the next checkpoint.
+    fn positions(&self, seq: Seq, event: &Event) -> Vec<(&'static str, Cursor)>;
+}
 
 pub struct Follower {
     store: Store,
@@ -59,9 +64,9 @@ pub struct Follower {
     runs: RunHeads,
     digest: Digest,
     stopped: bool,
-    note: Option<NoteForgetting>,
-    /// The last fact of forgetting since the last checkpoint. A note beside the log says what is left of it.
-    forgotten: Option<Seq>,
+    beside: Option<Box<dyn Beside>>,
+    /// Positions that followed from events since the last checkpoint.
+    positions: Vec<(&'static str, Cursor)>,
     /// A follower has no batches and remembers no heads.
     no_batches: VecDeque<Sealed>,
     no_heads: RecentHeads,
@@ -77,7 +82,7 @@ impl Follower {
         let log = store.reader();
         let (state, runs, digest) = load(&log, now, progress)?;
         let (no_batches, no_heads) = (VecDeque::new(), RecentHeads::default());
-        let (stopped, note, forgotten) = (false, None, None);
+        let (stopped, beside, positions) = (false, None, Vec::new());
         Ok(Follower {
             store,
             log,
@@ -85,16 +90,21 @@ impl Follower {
             runs,
             digest,
             stopped,
-            note,
-            forgotten,
+            beside,
+            positions,
             no_batches,
             no_heads,
         })
     }
 
-    /// A follower that notes what its host is to forget.
-    pub fn noting(self, note: NoteForgetting) -> Follower {
-        Follower { note: Some(note), ..self }
+    /// A follower with what its host does about some events.
+    pub fn with(self, beside: Box<dyn Beside>) -> Follower {
+        Follower { beside: Some(beside), ..self }
+    }
+
+    /// The store, for what a host keeps of its log.
+    pub(crate) fn store(&mut self) -> &mut Store {
+        &mut self.store
     }
 
     /// The last record and its hash.
@@ -155,10 +165,9 @@ impl Follower {
             committed.push(event);
             Ok(())
         })?;
-        for Committed { event, .. } in &committed {
-            if let (Event::Forgotten(fact), Some(note)) = (event, &mut self.note) {
-                note(fact).map_err(FollowError::Note)?;
-            }
+        if let Some(beside) = &mut self.beside {
+            let mut events = committed.iter().map(|one| &one.event);
+            events.try_for_each(|event| beside.before(event)).map_err(FollowError::Prepare)?;
         }
         let is_checkpoint = checkpoint.is_some();
         self.store.append_packed(shipment.packed, &shipment.mark, checkpoint)?;
@@ -181,13 +190,15 @@ impl Follower {
         };
         self.state.apply(*seq, *at, event)?;
         self.runs.apply(&self.log, *seq, event)?;
-        if let Event::Forgotten(_) = event {
-            self.forgotten = Some(*seq);
+        if let Some(beside) = &self.beside {
+            self.positions.extend(beside.positions(*seq, event));
         }
         let Some(mut checkpoint) = checkpoint else { return Ok(None) };
         checkpoint.applied = *seq;
-        let mut all = cursors.to_vec();
-        for position in self.forgotten.take().into_iter().flat_map(carried_out) {
+        let positions = std::mem::take(&mut self.positions);
+        let is_newer = |name: &str| positions.iter().any(|(newer, _)| *newer == name);
+        let mut all: Vec<_> = cursors.iter().copied().filter(|(name, _)| !is_newer(name)).collect();
+        for position in positions {
             all.push(position);
         }
         add_documents(&mut checkpoint, &self.digest, &self.runs, &all);

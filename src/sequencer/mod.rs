@@ -2,8 +2,7 @@
 //!
 //! `intake` reads and parses queue lines beside the engine, `foresight` looks up their ids and keys
 //! ahead, `engine` decides and applies, `past` and `recent_heads` answer the questions of the decision, and
-//! `writer` makes batches durable. `mark` is the queue position that a batch carries, `forgetting` says how far the
-//! facts of forgetting are carried out, `view` is what anybody may ask, and `log_meter` measures
+//! `writer` makes batches durable. `mark` is the queue position that a batch carries, `view` is what anybody may ask, and `log_meter` measures
 //! engine and store for `tune`.
 
 pub mod engine;
@@ -12,7 +11,6 @@ mod fixture;
 #[cfg(feature = "cluster")]
 pub mod follower;
 pub mod foresight;
-pub mod forgetting;
 pub mod intake;
 pub mod line;
 pub mod log_meter;

@@ -41,9 +41,7 @@ impl ServiceLoop {
     /// Applies the retention policy, where the configuration asks for it daily.
     fn retain(&mut self) -> Result<(), ServiceError> {
         let policy = Policy::in_passing(&self.service.config);
-        // Other hosts that share the log keep what this one would remove.
-        let is_shared = self.service.deposed.is_some();
-        if !self.service.config.retention_daily || policy.keeps_all() || is_shared {
+        if !self.service.config.retention_daily || policy.keeps_all() {
             return Ok(());
         }
         self.finish_writing()?;

@@ -26,9 +26,9 @@ use crate::log::{
 };
 use crate::os::Disk;
 use crate::sequencer::engine::cursor_documents;
-use crate::sequencer::forgetting::carried_out;
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
+use crate::upkeep::forget::carried_out;
 
 /// Payload and body bytes after which a page ends.
 const PAGE_BYTES: usize = 4 << 20;

@@ -23,9 +23,12 @@ use crate::facts::digest::DigestFact;
 use crate::log::codec::{self, Cursor};
 use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
-use crate::sequencer::forgetting::{BEGUN, DONE, begun, left};
 use crate::state::event::{Event, Forgotten, SummaryPointer};
 
+/// The first fact whose bodies may still be readable.
+pub(crate) const BEGUN: &str = "forget_begun";
+/// The last fact that was carried out.
+pub(crate) const DONE: &str = "forget_done";
 /// Summaries, bags and bodies in one record.
 const AT_ONCE: usize = 20_000;
 /// Letters of an id that mean it, as elsewhere.
@@ -337,6 +340,26 @@ pub fn record(
         first.get_or_insert(seq);
     }
     Ok(first.unwrap_or_default())
+}
+
+/// The position that a checkpoint stores while the facts from here on are not carried out.
+pub fn begun(first: Seq) -> (&'static str, Cursor) {
+    (BEGUN, Cursor { applied: first, bytes: 0 })
+}
+
+/// The positions that a checkpoint stores once the facts up to and with this one are carried out.
+pub(crate) fn carried_out(last: Seq) -> [(&'static str, Cursor); 2] {
+    [begun(last), (DONE, begun(last).1)]
+}
+
+/// The first fact that a log may not have carried out. A position that cannot be read proves nothing.
+pub(crate) fn left(log: &Reader) -> Option<Seq> {
+    match (cursor(log, BEGUN), cursor(log, DONE)) {
+        (Ok(begun), _) if begun.applied == Seq(0) => None,
+        (Ok(begun), Ok(done)) => Some(begun.applied).filter(|begun| *begun > done.applied),
+        (Ok(begun), Err(_)) => Some(begun.applied),
+        (Err(_), _) => Some(Seq(1)),
+    }
 }
 
 fn part<T>(all: &[T], number: usize) -> &[T] {

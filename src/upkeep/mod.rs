@@ -2,6 +2,8 @@
 
 pub(crate) mod backups;
 pub mod copy;
+#[cfg(feature = "cluster")]
+pub(crate) mod following;
 pub mod forget;
 pub(crate) mod forget_mark;
 pub(crate) mod kinship;

@@ -34,6 +34,9 @@ use crate::log::{LogError, ReadError, Reader};
 use crate::os::{Disk, Machine, Open};
 use crate::projections::line_files::{ACKS, ACKS_FLOOR};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
+#[cfg(feature = "cluster")]
+use crate::sequencer::follower::Follower;
+use crate::state::State;
 use crate::state::event::Event;
 use crate::upstream::lines::Lines;
 
@@ -212,7 +215,7 @@ pub fn look(
     let step = policy.step;
     let mut due = Due::default();
     if let Some(before) = moment(policy.answers, now) {
-        let (answers, is_cut) = answers(engine, before, step)?;
+        let (answers, is_cut) = answers(log, engine.state(), before, step)?;
         due.answers = Some(answers);
         due.is_cut |= is_cut;
     }
@@ -235,11 +238,11 @@ pub fn look(
 
 /// Old responses of requests that have ended, and whether there may be more of them.
 fn answers(
-    engine: &Engine,
+    log: &Reader,
+    state: &State,
     before: Timestamp,
     step: StepBounds,
 ) -> Result<(Answers, bool), RetainError> {
-    let log = engine.log();
     let floor = cursor(log, ANSWERS_FLOOR)?.applied;
     let mut found: Vec<(Seq, Seq)> = Vec::new();
     let mut through = floor;
@@ -261,7 +264,7 @@ fn answers(
     })?;
     let mut answers = Answers { seqs: Vec::new(), bytes: 0, before, through };
     for (seq, request) in found {
-        if engine.state().open_request(request).is_some() {
+        if state.open_request(request).is_some() {
             // An open request needs its responses. The next time begins here again, and another step
             // would find nothing new today.
             answers.through = answers.through.min(Seq(seq.0 - 1));
@@ -432,6 +435,39 @@ fn hash_of(disk: &dyn Disk, path: &Path) -> std::io::Result<Digest> {
                 at += count as u64;
             }
         }
+    }
+}
+
+/// The position of the event that says what a pass did.
+#[cfg(feature = "cluster")]
+pub(crate) fn applied_at(seq: Seq) -> (&'static str, Cursor) {
+    (LAST, Cursor { applied: seq, bytes: 0 })
+}
+
+/// Removes here what a fact of the host that leads names: old answers and the place of old frames. Returns how far it
+/// got, for the next checkpoint.
+#[cfg(feature = "cluster")]
+pub(crate) fn follow(
+    follower: &mut Follower,
+    fact: &RetentionFact,
+) -> Result<Option<(&'static str, Cursor)>, RetainError> {
+    let floor = |applied: Seq| Cursor { applied, bytes: 0 };
+    match fact {
+        RetentionFact::AnswersDropped(fact) => {
+            let state = follower.view().state();
+            let (old, _) = answers(follower.log(), state, fact.before, StepBounds::ALL)?;
+            follower.store().drop_bodies(&old.seqs)?;
+            Ok(Some((ANSWERS_FLOOR, floor(old.through))))
+        }
+        RetentionFact::Applied(RetentionApplied { frames: Some(frames), .. }) => {
+            let log = follower.log().clone();
+            let known = cursor(&log, FRAMES_FLOOR)?.applied;
+            let (first, _) = first_within(&log, known.next(), frames.before, u64::MAX)?;
+            let first = first.min(log.applied().next());
+            let moved = follower.store().archive(first, &mut |_| {})?;
+            Ok(Some((FRAMES_FLOOR, floor(Seq(known.0 + moved.records)))))
+        }
+        RetentionFact::Applied(_) | RetentionFact::AcksMoved(_) => Ok(None),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Services on several hosts: producers on each, and leaders that are killed and stopped.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ pub struct Host {
     pub name: &'static str,
     pub home: ProcessHome,
     url: String,
+    /// The file with the time, when a test sets the clock.
+    pub clock: Option<PathBuf>,
     service: Option<Child>,
 }
 
@@ -45,12 +47,15 @@ impl Host {
              lease = \"1 s\"\n{more}"
         );
         std::fs::write(home.path("summarizer.toml"), settings).unwrap();
-        Host { name, home, url: url.to_owned(), service: None }
+        Host { name, home, url: url.to_owned(), clock: None, service: None }
     }
 
     pub fn command(&self, args: &[&str]) -> std::process::Command {
         let mut command = self.home.command(args);
         command.env("TEST_DATABASE", &self.url);
+        if let Some(clock) = &self.clock {
+            command.env("SUMMARIZER_TEST_NOW", clock);
+        }
         command
     }
 
@@ -66,6 +71,7 @@ impl Host {
     }
 
     /// The resident memory of its service.
+    #[allow(dead_code, reason = "a bench shows it")]
     pub fn memory(&self) -> u64 {
         let pid = self.service.as_ref().unwrap().id();
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

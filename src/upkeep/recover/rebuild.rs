@@ -23,7 +23,6 @@ use crate::seam::line::{LineContent, parse_accepted, parse_line};
 use crate::seam::position::{AdoptAt, Change, Position, adopt_position, describe_change};
 use crate::seam::tail::{Batch, TailOptions, Tailer};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, SessionStart};
-use crate::sequencer::forgetting::{begun, carried_out};
 use crate::sequencer::mark::QueueMark;
 use crate::state::apply::item_digest;
 use crate::state::decide::{
@@ -645,8 +644,8 @@ impl Recovery<'_> {
         self.settle()?;
         let cursors = match (left, last) {
             // The next command that opens the home carries it out.
-            (Some(left), _) => vec![begun(left)],
-            (None, Some(last)) => carried_out(last).to_vec(),
+            (Some(left), _) => vec![forget::begun(left)],
+            (None, Some(last)) => forget::carried_out(last).to_vec(),
             (None, None) => Vec::new(),
         };
         self.engine.commit(None, CheckpointWhen::Changed, &cursors, self.now)?;
