@@ -508,6 +508,45 @@ fn a_relative_day_of_an_undated_text_stays_open_in_every_pack() {
     }
 }
 
+/// `Tomorrow` of each source is the day after that source, and of a source without a day no day.
+#[test]
+fn each_source_counts_from_its_own_day() {
+    const TASKS: &str = "email.triage.extract_task.task_item.v1";
+    let home = Home::new("");
+    let files = [
+        ("a.txt", "---\ndate: 2026-03-02\n---\nPlease call Ana by tomorrow."),
+        (
+            "b.txt",
+            "---\ndate: 2026-05-20T23:30:00-08:00\n---\nPlease send the report to Bob by Friday.",
+        ),
+        ("c.txt", "Please water the plants by tomorrow."),
+    ];
+    let folder = home.path("buses/other");
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let ids = ["--id", "a.txt", "--id", "b.txt", "--id", "c.txt"];
+    for flow in [TASKS, CONTACTS] {
+        let request = ["submit", "--flow", flow, "--request-id", flow];
+        home.ok(&[request.as_slice(), ids.as_slice()].concat());
+    }
+    home.ok(&["drain"]);
+    for (flow, list, text) in [(TASKS, "tasks", "name"), (CONTACTS, "next_actions", "action")] {
+        let made = home.last_ack(flow)["summary"]["summary_id"].clone();
+        let item = home.items().into_iter().find(|item| item["summary_id"] == made).unwrap();
+        assert_eq!(item["meta"]["written_day"], "several");
+        let found = item["outputs"]["structured"][list].as_array().unwrap().clone();
+        let due = |word: &str| {
+            let is_meant = |one: &&Value| one[text].as_str().unwrap().contains(word);
+            found.iter().find(is_meant).map(|one| one["due_date"].clone())
+        };
+        assert_eq!(due("Ana"), Some(json!("2026-03-03")), "{flow} {found:?}");
+        assert_eq!(due("Bob"), Some(json!("2026-05-22")), "{flow} {found:?}");
+        assert_eq!(due("plants"), Some(Value::Null), "{flow} {found:?}");
+    }
+}
+
 /// A gatekeeper says that a person waits for an answer where one asks for something.
 #[test]
 fn a_mail_requires_a_reply_where_it_asks() {

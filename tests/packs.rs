@@ -1006,6 +1006,75 @@ fn a_chat_between_people_says_who_said_what() {
 }
 
 #[test]
+fn no_single_word_names_a_subject_and_no_word_that_is_not_there_a_judgement() {
+    let session = "gpt.session.summarize.parsed_message.v3";
+    for text in [
+        "Cats sleep most of the day.",
+        "I met Ana at the market, and we spoke about her class.",
+        "User: Who is the doctor of the client?\nAssistant: Nobody said it.\n",
+    ] {
+        let (log, note) =
+            (over(session, text), over("gpt.log.annotate.obsidian_note_meta.v1", text));
+        assert_eq!((&log["projectName"], &log["publish"]), (&Value::Null, &Value::Null), "{text}");
+        for member in ["category", "domain", "format_type", "note_type"] {
+            assert_eq!(note[member], Value::Null, "{member} of {text}");
+        }
+    }
+    let slept = "I sleep badly. The doctor says that a diet helps.";
+    assert_eq!(over(session, slept)["projectName"], "Health");
+    let asked = "Please hand the report to Bob.";
+    let contacts = over("crm.contacts.plan.next_actions.v1", asked);
+    assert_eq!(contacts["next_actions"][0]["channel"], "other", "{contacts:#}");
+    let mail = over("email.gatekeeper.classify.gatekeeper_item.v1", asked);
+    assert_eq!(mail["urgency"], Value::Null, "{mail:#}");
+}
+
+#[test]
+fn an_hour_is_no_place_and_an_event_without_a_day_is_one() {
+    let event = "email.triage.extract_event.calendar_event.v1";
+    let head = "From: Ana <ana@x.example>\nDate: Mon, 2 Mar 2026 10:00:00 +0000\n\n";
+    for (text, start, all_day, rule) in [
+        ("Our meeting is tomorrow at 9.", Some("2026-03-03"), Some(false), None),
+        (
+            "Our meeting is tomorrow at 9 in the morning.",
+            Some("2026-03-03T09:00:00"),
+            Some(false),
+            None,
+        ),
+        ("Our meeting is at 15 on Friday.", Some("2026-03-06T15:00:00"), Some(false), None),
+        ("La reuni\u{f3}n es ma\u{f1}ana a las 5.", Some("2026-03-03"), Some(false), None),
+        ("Our weekly sync is on Mondays at 10.", None, Some(false), Some("FREQ=WEEKLY;BYDAY=MO")),
+        ("The team meeting takes place every Tuesday.", None, None, Some("FREQ=WEEKLY;BYDAY=TU")),
+        ("La reuni\u{f3}n semanal es los martes.", None, None, Some("FREQ=WEEKLY;BYDAY=TU")),
+    ] {
+        let found = over(event, &format!("{head}{text}"));
+        assert_eq!(found["has_event"], true, "{text}: {found:#}");
+        assert_eq!(found["start"].as_str(), start, "{text}");
+        assert_eq!(found["all_day"].as_bool(), all_day, "{text}");
+        assert_eq!(found["recurrence_rule"].as_str(), rule, "{text}");
+        assert_eq!(found["location"], Value::Null, "{text}");
+    }
+    let undated = over(event, "Our meeting is tomorrow at 10:00 in room 4.");
+    assert_eq!((&undated["has_event"], &undated["start"]), (&json!(true), &Value::Null));
+    for habit in ["The bakery is closed on Mondays.", "Please send the weekly report by Friday."] {
+        assert_eq!(over(event, habit)["has_event"], false, "{habit}");
+    }
+}
+
+#[test]
+fn opportunities_of_other_words_are_no_duplicates() {
+    let flow = "opportunities.digest.rank_and_route.v1";
+    let found = over(
+        flow,
+        "- Grant for bees, apply at https://portal.example/\n- Stay in Rome, apply at https://portal.example/\n\
+         - Apply!\n- Applied.\n- Garden grant, 1 May 2026\n- Garden grant, 1 June 2026\n\
+         - Poetry prize of Bern\n- Bern: poetry prize\n",
+    );
+    let groups = found["duplicates"].as_array().unwrap();
+    assert_eq!(groups.len(), 1, "{found:#}");
+}
+
+#[test]
 fn facts_of_untuned_texts_are_found() {
     let event = "email.triage.extract_event.calendar_event.v1";
     let turn = over(

@@ -16,6 +16,8 @@ use super::hash::{Digest, sha256};
 
 /// 2^63, the smallest size of an integer that may not fit into 64 bits.
 const LARGE: f64 = 9_223_372_036_854_775_808.0;
+/// 2^53: from it on a float does not hold every integer.
+const ROUNDING: f64 = 9_007_199_254_740_992.0;
 
 /// Canonical JSON of a serializable value, without a final newline.
 ///
@@ -116,12 +118,21 @@ pub(crate) fn to_file<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<St
 /// Whether a value holds a number as large as an integer that 64 bits cannot hold: the reader gives
 /// such an integer as a float.
 pub(crate) fn has_large_float(value: &Value) -> bool {
+    has_float(value, LARGE)
+}
+
+/// Whether a value holds a float so large that not every integer of its size is one.
+pub(crate) fn has_rounding_float(value: &Value) -> bool {
+    has_float(value, ROUNDING)
+}
+
+fn has_float(value: &Value, least: f64) -> bool {
     match value {
         Value::Number(number) => {
-            number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= LARGE)
+            number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= least)
         }
-        Value::Array(items) => items.iter().any(has_large_float),
-        Value::Object(members) => members.values().any(has_large_float),
+        Value::Array(items) => items.iter().any(|item| has_float(item, least)),
+        Value::Object(members) => members.values().any(|member| has_float(member, least)),
         _ => false,
     }
 }

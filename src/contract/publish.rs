@@ -476,9 +476,9 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         | "visiblepour" | "partageavec" => PublishMark::Readers,
         "recipient" | "recipients" | "destinatario" | "destinatarios" | "empfanger"
         | "empfaenger" | "destinataire" | "destinataires" => PublishMark::Recipients,
-        "status" | "publication" | "publishto" | "state" | "class" | "sensibility" | "license"
-        | "copyright" | "rights" | "stage" | "phase" | "workflow" | "estado" | "zustand"
-        | "etat" => PublishMark::Status,
+        "status" | "publication" | "publishing" | "publishto" | "state" | "class"
+        | "sensibility" | "license" | "copyright" | "rights" | "stage" | "phase" | "workflow"
+        | "estado" | "zustand" | "etat" => PublishMark::Status,
         "creativeworkstatus" | "poststatus" | "publishstatus" | "publicationstatus"
         | "publishingstatus" | "publishstate" | "publicationstate" => {
             PublishMark::PublicationStatus
@@ -627,7 +627,8 @@ pub(crate) fn said_by_member(name: &str, value: &Value) -> Option<bool> {
             (!value.is_null() && !is_open && !is_nested).then_some(false)
         }
         PublishMark::Status => {
-            let is_of_publication = matches!(folded(name).as_str(), "publication" | "publishto");
+            let is_of_publication =
+                matches!(folded(name).as_str(), "publication" | "publishing" | "publishto");
             let is_no = |word: &&str| closes(word) || is_of_publication && is_never(word);
             let is_clear = is_of_publication && is_clear_no(value);
             (is_clear || words_of(value).iter().any(is_no)).then_some(false)
@@ -995,6 +996,14 @@ mod tests {
             (json!({"Labels": "private;work"}), Some(false)),
             (json!({"Schlagw\u{f6}rter": ["Privat"]}), Some(false)),
             (json!({"publier": "non"}), Some(false)),
+            (json!({"publishing": "off"}), Some(false)),
+            (json!({"publishing": "Non"}), Some(false)),
+            (json!({"publishing": "nein"}), Some(false)),
+            (json!({"publishing": 0}), Some(false)),
+            (json!({"publishing": "0"}), Some(false)),
+            (json!({"publishing": false}), Some(false)),
+            (json!({"publishing": "Reuters"}), None),
+            (json!({"publishing": true}), None),
             (json!({"ver\u{f6}ffentlichen": "nein"}), Some(false)),
             (json!({"state": "draft"}), Some(false)),
             (json!({"state": "open"}), None),

@@ -20,6 +20,13 @@ use super::vocabulary::Bus;
 /// Bytes of upstream metadata that a context keeps; what is beyond is left out.
 pub(crate) const META_BYTES_MAX: usize = 16 << 10;
 
+/// The member of an item's `meta` with the day that its sources were written on, where its time does not say it.
+pub(crate) const WRITTEN_DAY: &str = "written_day";
+/// What stands there where the sources have several days, or one of them has none.
+pub(crate) const SEVERAL_DAYS: &str = "several";
+/// Bytes of `2026-03-02`.
+const DAY_BYTES: usize = 10;
+
 /// What a source is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -242,6 +249,12 @@ impl SourceContext {
         }
     }
 
+    /// The day on which it was written by the clock of its writer: `tomorrow` counts from it.
+    pub(crate) fn day_as_written(&self) -> Option<String> {
+        let day = |ts: &str| ts.get(..DAY_BYTES).map(str::to_owned);
+        self.time().and(self.ts.as_deref()).and_then(day).or_else(|| self.day.clone())
+    }
+
     pub fn time(&self) -> Option<DateTime<FixedOffset>> {
         DateTime::parse_from_rfc3339(self.ts.as_deref()?).ok()
     }
@@ -316,12 +329,15 @@ impl SourceContext {
         places.extend(&self.places);
     }
 
+    /// The author's name, else the address.
+    pub(crate) fn author_name(&self) -> Option<&str> {
+        let author = self.author.as_ref()?;
+        author.name.as_deref().or(author.address.as_deref())
+    }
+
     /// The author's name, else the address, else the role.
     pub(crate) fn speaker(&self) -> Option<&str> {
-        let author = self.author.as_ref();
-        author
-            .and_then(|person| person.name.as_deref().or(person.address.as_deref()))
-            .or(self.role.as_deref())
+        self.author_name().or(self.role.as_deref())
     }
 }
 
@@ -418,6 +434,13 @@ impl InputContext {
             None => most,
         };
         begin.min().or(other).or(unseen).unwrap_or(TimePrecision::Unknown)
+    }
+
+    /// The day from which `tomorrow` counts in all sources; `None` where they have several or one has none.
+    pub(crate) fn day_as_written(&self) -> Option<String> {
+        let mut days = self.sources.iter().map(SourceContext::day_as_written);
+        let Some(first) = days.next() else { return self.whole.as_ref()?.day_as_written() };
+        first.filter(|first| days.all(|day| day.as_ref() == Some(first)))
     }
 
     /// The name a person knows the source by: the path of a file, the subject of a mail, the title of

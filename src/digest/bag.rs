@@ -27,7 +27,7 @@ use crate::contract::digest_bus::{
 };
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::{line, to_file};
-use crate::contract::source::TimePrecision;
+use crate::contract::source::{TimePrecision, WRITTEN_DAY};
 use crate::contract::stable_id::{list_digest, list_hash};
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
@@ -170,6 +170,14 @@ struct ItemLine<'a> {
     meta: Map<String, Value>,
 }
 
+/// The day that `tomorrow` counts from in all sources of an item; `None` where they have several.
+fn written_on(meta: &Map<String, Value>, at: Timestamp) -> Option<Day> {
+    match meta.get(WRITTEN_DAY).and_then(Value::as_str) {
+        Some(day) => day.parse().ok(),
+        None => Some(at.day_in(chrono_tz::UTC)),
+    }
+}
+
 impl BagItem {
     pub(crate) fn read(
         line: &[u8],
@@ -181,9 +189,9 @@ impl BagItem {
         let sources = (&*item.selection.origins, &*item.source_ids);
         let mut words = memo::words(title, &item.outputs, &tags, &item.meta, sources);
         if TimePrecision::of_members(&item.meta) != TimePrecision::Unknown {
-            let written = Timestamp(item.ts_abs_ms).day_in(chrono_tz::UTC);
-            for task in &mut words.tasks {
-                task.read_due(written);
+            let written = written_on(&item.meta, Timestamp(item.ts_abs_ms));
+            if let Some(written) = written {
+                words.tasks.iter_mut().for_each(|task| task.read_due(written));
             }
         }
         let day = item.day.parse().map_err(|error| format!("day: {error}"))?;

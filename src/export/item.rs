@@ -54,7 +54,7 @@ impl Stream {
 }
 
 /// Members of `meta` that the program itself writes. A flow can add others.
-pub(crate) const META_NAMES: [&str; 20] = [
+pub(crate) const META_NAMES: [&str; 21] = [
     "authors",
     "category",
     "conversation_id",
@@ -75,6 +75,7 @@ pub(crate) const META_NAMES: [&str; 20] = [
     "summary_subkind",
     "ts_precision",
     "variant",
+    "written_day",
 ];
 
 /// What a summary id is made of.

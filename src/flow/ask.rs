@@ -96,7 +96,7 @@ pub(super) struct Asker<'a> {
     pub listener: Option<&'a dyn Listener>,
     /// Whether the sources are texts of their own.
     pub apart: bool,
-    /// Who says the sources, in a session.
+    /// Who says the sources, and on which days.
     pub speakers: Option<crate::model::Speakers>,
     pub timeout: Duration,
     pub(crate) repair_turns: u32,

@@ -152,7 +152,7 @@ impl Surroundings {
             json!({
                 "id": source.id,
                 "role": context.and_then(|context| context.role.as_deref()),
-                "author": context.and_then(|context| context.speaker()),
+                "author": context.and_then(SourceContext::author_name),
                 "time": context.and_then(|context| clock.time_of(context)),
                 "ts": context.and_then(SourceContext::ts_as_written),
                 "text": without_hidden(&source.text),
@@ -239,6 +239,8 @@ impl Surroundings {
             Labels::OfParts => MessageClock::without_day(self.zone),
             _ => MessageClock::of(&self.input.sources, self.zone),
         };
+        // Other inputs tell the time of a single source as it was written. Several have one clock, to be compared.
+        let zone = self.zone.filter(|_| sources.len() > 1 || labels == Labels::OfParts);
         self.numbered(sources).map(move |(number, source, context)| {
             let label = match context {
                 Some(context) if is_session => {
@@ -246,7 +248,7 @@ impl Surroundings {
                     message_label(number, context, roles_differ, time)
                 }
                 _ => {
-                    let label = label(&source.id, context, roles_differ, self.zone);
+                    let label = label(&source.id, context, roles_differ, zone);
                     format!("[{number}] {label}")
                 }
             };

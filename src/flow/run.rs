@@ -125,14 +125,18 @@ fn asker<'a>(
     }
 }
 
-/// Who says what in a session; `None` for other input.
+/// Who says what in a session, and on which day each source was written; `None` where neither is known.
 fn speakers(input: &InputContext) -> Option<Speakers> {
-    input.window.as_ref()?;
+    let is_session = input.window.is_some();
+    let of_session = |value: Option<String>| value.filter(|_| is_session);
     let said = input.sources.iter().map(|source| {
         let name = source.author.as_ref().and_then(|person| person.name.clone());
-        (source.id.clone(), Speaker { role: source.role.clone(), name })
+        let (role, name) = (of_session(source.role.clone()), of_session(name));
+        (source.id.clone(), Speaker { role, name, day: source.day_as_written() })
     });
-    Some(Speakers(said.collect()))
+    let known = said.filter(|(_, one)| is_session || one.day.is_some());
+    let known: BTreeMap<String, Speaker> = known.collect();
+    (is_session || !known.is_empty()).then_some(Speakers(known))
 }
 
 /// Runs a flow once.
@@ -323,14 +327,14 @@ fn run_bound<'a>(
     })
 }
 
-/// The check of the ids and quotes in the answer, when the pack's schema has members that claim them.
+/// The check of the ids and quotes in an answer of JSON: in the members that claim them, and in its prose.
 fn id_check<'b>(
     pack: &'b LoadedPack,
     bound: &'b inputs::Bound<'_>,
     tree: Option<&Hierarchy>,
     options: &RunOptions<'_>,
 ) -> Option<IdCheck<'b>> {
-    let schema = pack.schema.as_ref().filter(|_| !pack.id_claims.is_empty())?;
+    let schema = pack.schema.as_ref()?;
     let of_caller = matches!(bound.sources, Cow::Owned(_));
     let mut known = KnownIds::of(&bound.sources, options.known_ids, tree);
     known.condensed = &bound.condensed;

@@ -173,10 +173,6 @@ impl IdClaims {
     pub(crate) fn has_ids(&self) -> bool {
         self.verbatim.iter().any(|is_quote| !is_quote)
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.paths.is_empty()
-    }
 }
 
 fn collect(
@@ -482,9 +478,10 @@ impl<'a> KnownIds<'a> {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
 
-    /// How the ids of the sources begin.
+    /// How the ids of the sources begin, and those of our own buses: a model knows them from other prompts.
     fn beginnings(&self) -> BTreeSet<&str> {
-        self.of_sources.ids.iter().filter_map(|id| beginning_of(id)).collect()
+        let of_sources = self.of_sources.ids.iter().filter_map(|id| beginning_of(id));
+        of_sources.chain(OWN_BEGINNINGS).collect()
     }
 
     /// A text with labels in brackets replaced by their ids and without unknown ids, and what was changed.
@@ -892,7 +889,8 @@ impl IdCheck<'_> {
                 let is_id = |word: &str| is_known(word) || begins_so(&unescaped(word));
                 let found = brackets(text).into_iter();
                 let found = found.flat_map(|content| words(content, &is_known, &is_id));
-                for word in found.filter(|word| !is_known(word)) {
+                let bare = bare_ids(text, begins).into_iter();
+                for word in found.chain(bare).filter(|word| !is_known(word)) {
                     let id = unescaped(word);
                     let is_unknown = matches!(self.known.meaning(&id), Meaning::Nothing);
                     if begins_so(&id) && is_unknown && is_distinct(&id) && !self.known.states(&id) {
@@ -1027,6 +1025,20 @@ fn end_of_round(text: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// How the ids of the bus `other`, of chunks and of summaries begin.
+const OWN_BEGINNINGS: [&str; 3] = ["other:", "chk_", "sum_"];
+
+/// The words of a text that begin as its ids do with a colon, `other:`: no other word looks like that.
+fn bare_ids<'t>(text: &'t str, begins: &BTreeSet<&str>) -> Vec<&'t str> {
+    let is_edge = |c: char| !c.is_alphanumeric() && !"_\\/".contains(c);
+    let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
+    let is_id = |word: &&str| {
+        beginning_of(word)
+            .is_some_and(|it| it.ends_with(':') && begins.contains(it) && it.len() < word.len())
+    };
+    words.filter(is_id).collect()
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.
@@ -1404,7 +1416,7 @@ mod tests {
         assert!(complaint.message.contains("does not stand in the input"), "{complaint}");
         assert!(complaint.message.ends_with("or use null"), "{complaint}");
         // An imported flow says nowhere that its members are quotes.
-        assert!(IdClaims::of(&schema, &Projection::compile(None).unwrap()).is_empty());
+        assert!(IdClaims::of(&schema, &Projection::compile(None).unwrap()).paths.is_empty());
     }
 
     #[test]
@@ -1526,13 +1538,13 @@ mod tests {
         let known = KnownIds::of(&sources, &[], None);
         let check = IdCheck { claims: &claims, schema: &schema, known };
         let mut answer = json!({"chunk_ids": ["other:u.md"],
-            "line": "The pump is old [other:u.md, other:ghost.md], see [other:plan] and [std::fs] and [note_1].",
+            "line": "The pump is old [other:u.md, other:ghost.md], see [other:plan] and [std::fs] and [note_1]. See other:fake.md, too.",
             "said": ["We bought it (other:nothere.md).", "Ana paid [chk_9]. It is [done].",
                 "It is \\[other:u.md\\], and \\[chk\\_7\\]."]});
         let changes = check.clean(&mut answer).unwrap();
         let ids: Vec<&str> = changes.removed.iter().map(|one| one.words.as_str()).collect();
-        assert_eq!(ids, ["other:ghost.md", "other:nothere.md", "chk_9"]);
-        assert_eq!(changes.removed[1].pointer, "/said/0");
+        assert_eq!(ids, ["other:ghost.md", "other:fake.md", "other:nothere.md", "chk_9"]);
+        assert_eq!(changes.removed[2].pointer, "/said/0");
         let text = answer.to_string();
         assert!(ids.iter().all(|id| !text.contains(id)), "{text}");
         assert!(text.contains("[other:plan]") && text.contains("[std::fs] and [note_1]"), "{text}");

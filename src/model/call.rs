@@ -66,16 +66,19 @@ pub struct SourceText {
     pub text: String,
 }
 
-/// The speaker of each source of a session, by the id of the source.
+/// Who says each source and on which day, by the id of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speakers(pub BTreeMap<String, Speaker>);
 
-/// The speaker of a text.
+/// The speaker of a text, and the day of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Speaker {
-    /// `user`, `assistant`, …
+    /// `user`, `assistant`, …; only in a session.
     pub role: Option<String>,
+    /// Only in a session.
     pub name: Option<String>,
+    /// The day on which the text was written, by the clock of its writer: `2026-03-02`.
+    pub day: Option<String>,
 }
 
 /// The shape the answer must have.
@@ -238,7 +241,7 @@ pub struct ModelCall<'a> {
     pub model: Option<&'a str>,
     /// Whether the sources are texts of their own rather than parts of one: each has its say.
     pub apart: bool,
-    /// Who says the sources, in a session. The messages show the same.
+    /// Who says the sources, and on which days. The messages show the same.
     pub speakers: Option<&'a Speakers>,
     /// The name under which the caller keeps the answer; empty when it keeps none.
     pub kept_as: &'a str,

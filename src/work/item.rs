@@ -15,7 +15,7 @@ use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::request::Request;
 use crate::contract::schema;
-use crate::contract::source::TimePrecision;
+use crate::contract::source::{SEVERAL_DAYS, TimePrecision, WRITTEN_DAY};
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
 use crate::export::item::{
@@ -113,6 +113,18 @@ fn source_time(prepared: &Prepared) -> Timestamp {
         }
         _ => at,
     }
+}
+
+/// The day on which the sources were written, by the clocks of their writers, where it is not that of the time of the
+/// item; a word where they have several days.
+fn written_day(prepared: &Prepared) -> Option<String> {
+    let input = &prepared.surroundings.input;
+    if input.time_precision(prepared.resolved.common.start_ms) == TimePrecision::Unknown {
+        return None;
+    }
+    let day = input.day_as_written();
+    let shown = source_time(prepared).day_in(Tz::UTC).to_string();
+    (day.as_ref() != Some(&shown)).then(|| day.unwrap_or_else(|| SEVERAL_DAYS.to_owned()))
 }
 
 /// How many of the sources the flow read. A flow that made a source of its own input has no say.
@@ -360,6 +372,7 @@ fn meta(prepared: &Prepared, made: &FlowOutcome) -> Map<String, Value> {
     }
     let precision = context.time_precision(common.start_ms);
     meta.extend(precision.member().map(|(name, word)| (name.to_owned(), word.into())));
+    meta.extend(written_day(prepared).map(|day| (WRITTEN_DAY.to_owned(), day.into())));
     // A mark as private from upstream, the request or the flow keeps the item private.
     let flags = [publish::said(meta.get("publish")), common.publish];
     let flags = flags.into_iter().chain([asked_to_publish(&prepared.request, &prepared.pack)]);

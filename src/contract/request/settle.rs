@@ -58,8 +58,11 @@ pub(super) fn settle(raw: Raw<'_>, is_stored: bool) -> Result<Request, Refusal> 
     let deadline = raw.deadline.map(|text| findings.instant("/deadline", &text));
     if let Some((place, number)) = raw.wide_integer.as_ref().filter(|_| !is_stored) {
         let shown: String = number.chars().take(40).collect();
-        let message =
-            format!("the integer {shown} does not fit into 64 bits: write it as a string");
+        let (what, room) = match number.contains('.') {
+            true => ("number", "a float"),
+            false => ("integer", "64 bits"),
+        };
+        let message = format!("the {what} {shown} does not fit into {room}: write it as a string");
         findings.error(place, message);
     }
     let mut params = raw.params;

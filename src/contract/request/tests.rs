@@ -464,6 +464,13 @@ fn large_integers_in_params_keep_their_identity() {
     assert_ne!(key("18446744073709551614"), key("18446744073709551615"));
     assert_ne!(key("-9223372036854775807"), key("-9223372036854775808"));
     assert_eq!(key("1e30"), key("1000000000000000000000000000000.0"));
+    // A float that is exactly the integer is the same work. One that is not has no identity, and is refused.
+    assert_eq!(key("9007199254740992"), key("9007199254740992.0"));
+    for rounded in ["9007199254740993.0", "-9007199254740993.0", "9007199254740992.5"] {
+        let refusal = parse(rounded).unwrap_err();
+        assert_eq!(refusal.errors[0].pointer, "/work/params");
+        assert!(refusal.errors[0].message.contains(rounded), "{:?}", refusal.errors);
+    }
     for wide in ["18446744073709551616", "-9223372036854775809", "1000000000000000000000000000000"]
     {
         let refusal = parse(wide).unwrap_err();

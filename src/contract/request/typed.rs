@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::strict::{Keep, Names, Skip, Text, keep_members, repeated};
-use crate::contract::json::has_large_float;
+use crate::contract::json::has_rounding_float;
 use crate::contract::query::{self, CONDITION_FIELDS, LIMIT_MAX};
 use crate::contract::vocabulary::{Bus, InputMode, SummaryKind, Urgency};
 
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Option<Raw<'_>> {
         _ => None,
     };
     let mut all = raw.params.values().chain(conditions.into_iter().flat_map(Map::values));
-    if all.any(has_large_float) {
+    if all.any(has_rounding_float) {
         raw.wide_integer = PLACES.iter().find_map(|place| {
             let found = wide_integer(part(text, place)?)?;
             Some((*place, Cow::Borrowed(found)))
@@ -92,7 +92,8 @@ fn part<'t>(text: &'t str, pointer: &str) -> Option<&'t str> {
     })
 }
 
-/// The first integer of a JSON text, written without fraction and exponent, that 64 bits cannot hold.
+/// The first integer of a JSON text, written without exponent, that its type cannot hold: 64 bits without a fraction,
+/// and a float with one. Rounded, two of them could become one.
 fn wide_integer(text: &str) -> Option<&str> {
     let (mut in_string, mut escaped, mut start) = (false, false, None);
     for (at, byte) in text.bytes().enumerate() {
@@ -104,7 +105,8 @@ fn wide_integer(text: &str) -> Option<&str> {
             (Some(from), false) => {
                 let number = &text[from..at];
                 let is_integer = number.bytes().skip(1).all(|byte| byte.is_ascii_digit());
-                if is_integer && number.parse::<u64>().is_err() && number.parse::<i64>().is_err() {
+                let is_wide = || number.parse::<u64>().is_err() && number.parse::<i64>().is_err();
+                if is_integer && is_wide() || is_rounded(number) {
                     return Some(number);
                 }
                 start = None;
@@ -119,6 +121,24 @@ fn wide_integer(text: &str) -> Option<&str> {
         }
     }
     None
+}
+
+/// Whether a number with a fraction, such as `9007199254740993.0`, is another one as a float.
+fn is_rounded(number: &str) -> bool {
+    /// Digits that a float always holds.
+    const EXACT_DIGITS: usize = 15;
+    /// A longer number is beyond every integer that a request may have.
+    const INTEGER_DIGITS: usize = 20;
+    let Some((whole, fraction)) = number.trim_start_matches('-').split_once('.') else {
+        return false;
+    };
+    let is_plain =
+        [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    if !is_plain || !(EXACT_DIGITS + 1..=INTEGER_DIGITS).contains(&whole.len()) {
+        return false;
+    }
+    let held = number.parse::<f64>().map(|value| format!("{:.0}", value.abs()));
+    held.is_ok_and(|held| held != whole || fraction.bytes().any(|digit| digit != b'0'))
 }
 
 /// Declares the members of an object whose other members are read over. A member that is null is

@@ -8,7 +8,7 @@
 
 use chrono::{Datelike as _, NaiveDate, Weekday};
 
-use super::super::lexicon::{DayWord, lexicon};
+use super::super::lexicon::{DayWord, Phrases, lexicon};
 use super::super::text::Text;
 use super::super::text::words::{Token, fold};
 use super::Mention;
@@ -17,6 +17,8 @@ use super::Mention;
 /// something else.
 const NEAR_TOKENS: usize = 14;
 const MINUTES_OF_HOUR: u32 = 60;
+/// The last hour that is rather one of the afternoon where no word says which half of the day is meant: `a las 5`.
+const LAST_OPEN_HOUR: u32 = 7;
 /// How far a date without its year may lie before its anchor. A mail of March that names January means
 /// this January, one that names May means the coming May.
 const PAST_DAYS: i64 = 60;
@@ -37,8 +39,10 @@ pub struct DateTimeMention {
     pub until: Option<Clock>,
     /// The last day, for `2–4 February`.
     pub(crate) last: Option<NaiveDate>,
-    /// The clock was written next to the date or is part of the same expression.
+    /// The date was counted from the day of the text.
     pub relative: bool,
+    /// An hour is named whose half of the day nobody knows: `tomorrow at 9`. It gives no clock.
+    pub(crate) half_unknown: bool,
 }
 
 impl DateTimeMention {
@@ -66,20 +70,29 @@ pub(crate) fn parse_anchor(value: &str) -> Option<NaiveDate> {
 
 /// Every date and time of the text, in reading order.
 pub fn find(text: &Text<'_>, anchor: Option<NaiveDate>) -> Vec<DateTimeMention> {
-    find_from(text, anchor, |_| None)
+    find_from(text, |_| anchor, false)
 }
 
-/// As [`find`], where a part may have a day of its own to count from.
+/// As [`find`], where each part has a day of its own to count from. Parts that are `apart` do not share a year.
 pub(crate) fn find_from(
     text: &Text<'_>,
-    anchor: Option<NaiveDate>,
-    of_part: impl Fn(usize) -> Option<NaiveDate>,
+    written: impl Fn(usize) -> Option<NaiveDate>,
+    apart: bool,
 ) -> Vec<DateTimeMention> {
-    let own = match anchor {
-        Some(_) => None,
-        None => own_anchor(&scan(text, |_| None, None)),
+    let parts = 0..text.parts.len();
+    if parts.clone().all(|part| written(part).is_some()) {
+        return scan(text, written, |_| None);
+    }
+    let said = scan(text, |_| None, |_| None);
+    let shared = own_anchor(&said);
+    let part_of = |when: &DateTimeMention| text.sentences[when.mention.sentence].part;
+    let own = |part: usize| {
+        let first = said.partition_point(|when| part_of(when) < part);
+        let last = said.partition_point(|when| part_of(when) <= part);
+        if apart { own_anchor(&said[first..last]) } else { shared }
     };
-    scan(text, |part| of_part(part).or(anchor), own)
+    let own: Vec<Option<NaiveDate>> = parts.map(own).collect();
+    scan(text, written, |part| own[part])
 }
 
 /// The first full date of a text whose full dates are all of one year: dates without their year are
@@ -93,12 +106,13 @@ fn own_anchor(found: &[DateTimeMention]) -> Option<NaiveDate> {
 fn scan(
     text: &Text<'_>,
     anchor_of: impl Fn(usize) -> Option<NaiveDate>,
-    own: Option<NaiveDate>,
+    own_of: impl Fn(usize) -> Option<NaiveDate>,
 ) -> Vec<DateTimeMention> {
     let mut found = Vec::new();
     for sentence in 0..text.sentences.len() {
         let first = found.len();
-        let anchor = anchor_of(text.sentences[sentence].part);
+        let part = text.sentences[sentence].part;
+        let (anchor, own) = (anchor_of(part), own_of(part));
         Scanner { text, sentence, anchor, own, tokens: text.tokens_of(sentence) }.scan(&mut found);
         join_clocks(text, sentence, first, &mut found);
     }
@@ -156,7 +170,15 @@ impl Scanner<'_, '_> {
         clock: Option<Clock>,
     ) -> DateTimeMention {
         let mention = Mention { sentence: self.sentence, start, end };
-        DateTimeMention { mention, date, clock, until: None, last: None, relative: false }
+        DateTimeMention {
+            mention,
+            date,
+            clock,
+            until: None,
+            last: None,
+            relative: false,
+            half_unknown: false,
+        }
     }
 
     fn at_bytes(
@@ -471,12 +493,31 @@ impl Scanner<'_, '_> {
             at >= words
                 && phrase.split(' ').zip(at - words..).all(|(word, at)| self.word(at) == word)
         };
-        if !dates.hour_after.iter().any(stands_behind) {
+        let is_sure = dates.hour_after.iter().any(stands_behind);
+        if !is_sure && !(dates.half_unknown_after.iter().any(stands_behind) && self.ends_time(at)) {
             return None;
         }
-        let afternoon = dates.afternoon.starts(|offset| self.word(at + 1 + offset)).is_some();
+        let says = |half: &Phrases| half.starts(|offset| self.word(at + 1 + offset)).is_some();
+        let (forenoon, afternoon) = (says(&dates.forenoon), says(&dates.afternoon));
+        let half_is_open = 1..=if is_sure { LAST_OPEN_HOUR } else { 12 };
+        let half_unknown = half_is_open.contains(&hour) && !forenoon && !afternoon;
         let hour = if afternoon && hour < 12 { hour + 12 } else { hour };
-        Some(self.at_bytes(start, start + width, None, Some(Clock { hour, minute: 0 })))
+        let clock = (!half_unknown).then_some(Clock { hour, minute: 0 });
+        let (when, next) = self.at_bytes(start, start + width, None, clock);
+        Some((DateTimeMention { half_unknown, ..when }, next))
+    }
+
+    /// Whether a number can be an hour by what stands behind it: no thing that is counted (`at 9 points`), and no
+    /// name (`at 9 Elm Street`).
+    fn ends_time(&self, at: usize) -> bool {
+        let Some(next) = self.tokens.get(at + 1) else { return true };
+        let word = self.word(at + 1);
+        let gap = &self.part()[self.tokens[at].end as usize..next.start as usize];
+        if !gap.trim().is_empty() {
+            return gap.len() > 1 && gap.starts_with(['.', ',', ';', ':', ')', '!', '?']);
+        }
+        let is_small = self.text.term(next).is_none() && !is_period(word);
+        is_small || is_calendar_word(word) || lexicon().days.contains_key(word)
     }
 }
 
@@ -520,6 +561,7 @@ fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<D
                 let date = if date > at { date - 1 } else { date };
                 let when = &mut found[date];
                 (when.clock, when.until) = (clock.clock, clock.until);
+                when.half_unknown = clock.half_unknown;
                 when.mention.start = when.mention.start.min(clock.mention.start);
                 when.mention.end = when.mention.end.max(clock.mention.end);
             }

@@ -127,7 +127,7 @@ impl Scene<'_, '_> {
         let asks = |at: usize| self.asks().binary_search(&at).is_ok();
         let is_short = self.text.tokens_of(sentence).len() <= ACCEPTING_TOKENS_MAX;
         // Without the day of the text nobody knows which day `tomorrow` is.
-        if asks(sentence) || !is_short || self.anchor().is_none() {
+        if asks(sentence) || !is_short || self.written_on(sentence).is_none() {
             return false;
         }
         let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);

@@ -108,7 +108,8 @@ fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
 }
 
 fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
-    when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today)
+    let today = scene.written_on(when.mention.sentence);
+    when.date.zip(today).is_some_and(|(day, today)| day < today)
 }
 
 #[cfg(test)]

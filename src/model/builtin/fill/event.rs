@@ -4,6 +4,7 @@
 //! deadline, an offer, a day that is over speak against it. The best one counts from a least weight on.
 //! Nothing is filled in: an hour, a zone or a place that the text does not name is null.
 
+use chrono::Weekday;
 use serde_json::json;
 
 use super::super::extract::Mention;
@@ -23,6 +24,10 @@ const DUE_TOKENS: usize = 5;
 const LEAST: i64 = 3;
 /// Sentences below a date in which a label gives its hour.
 const LABELLED_BELOW: usize = 3;
+/// Sentences before and behind that of an event in which its repetition may stand.
+const REPEATED_NEAR: usize = 2;
+const WEEKLY: &str = "FREQ=WEEKLY";
+const BY_DAY: &str = ";BYDAY=";
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Appointment {
@@ -32,11 +37,66 @@ pub(crate) struct Appointment {
 
 /// The event with the most weight; of equal ones the first.
 pub(crate) fn best(scene: &Scene<'_, '_>) -> Option<Appointment> {
-    let found = scene.event(|| find(scene).map(|found| (found.when, found.score)));
+    let found = scene.event(|| find(scene, scene.whens()).map(|found| (found.when, found.score)));
     found.map(|(when, score)| Appointment { when, score })
 }
 
-fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
+/// What the text is about: an event of a known day, one whose day only the day of the text would tell, or one that
+/// comes again on days of the week.
+enum Occasion {
+    Dated(DateTimeMention),
+    Undated(DateTimeMention),
+    Repeated { sentence: usize, rule: String },
+}
+
+impl Occasion {
+    fn of(scene: &Scene<'_, '_>) -> Option<Occasion> {
+        if let Some(found) = best(scene) {
+            return Some(Occasion::Dated(found.when));
+        }
+        let whens = scene.whens_on_any_day();
+        let found = || find(scene, &whens).map(|found| Occasion::Undated(found.when));
+        repeated(scene).or_else(found)
+    }
+
+    fn sentence(&self) -> usize {
+        match self {
+            Occasion::Dated(when) | Occasion::Undated(when) => when.mention.sentence,
+            Occasion::Repeated { sentence, .. } => *sentence,
+        }
+    }
+
+    /// Whether it fills the day; `None` where nothing says it.
+    fn fills_day(&self, scene: &Scene<'_, '_>) -> Option<bool> {
+        match self {
+            Occasion::Dated(when) | Occasion::Undated(when) => {
+                Some(when.clock.is_none() && !when.half_unknown)
+            }
+            Occasion::Repeated { sentence, .. } => names_hour(scene, *sentence).then_some(false),
+        }
+    }
+}
+
+fn names_hour(scene: &Scene<'_, '_>, sentence: usize) -> bool {
+    let mut within = scene.whens().iter().filter(|when| when.mention.sentence == sentence);
+    within.any(|when| when.clock.is_some() || when.half_unknown)
+}
+
+/// The first event that comes again: `Our weekly sync is on Mondays at 10.` A habit that is no event has no word for one.
+fn repeated(scene: &Scene<'_, '_>) -> Option<Occasion> {
+    let signs = signals(scene);
+    if signs.scam || signs.bulk || signs.automated {
+        return None;
+    }
+    let cued = scene.index().sentences(lexicon().mail.events.iter().map(String::as_str));
+    let said = (0..scene.text.sentences.len()).filter(|at| scene.is_said(*at));
+    said.filter(|at| cued.binary_search(at).is_ok()).find_map(|sentence| {
+        let rule = rule_in(scene, sentence).or_else(|| days_in(scene, sentence))?;
+        Some(Occasion::Repeated { sentence, rule })
+    })
+}
+
+fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment> {
     let mail = &lexicon().mail;
     let cued = scene.index().sentences(mail.events.iter().map(String::as_str));
     let offered = scene.index().sentences(mail.offers.iter().map(String::as_str));
@@ -50,7 +110,7 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
         let near = |at: usize| cued.binary_search(&at).is_ok();
         let when = with_hour(scene, *when, near);
         let mut score = 0;
-        score += 3 * i64::from(when.clock.is_some());
+        score += 3 * i64::from(when.clock.is_some() || when.half_unknown);
         score += 3 * i64::from(near(at));
         score += i64::from(!near(at) && (near(at + 1) || at > 0 && near(at - 1)));
         score += 2 * i64::from(subject);
@@ -59,18 +119,17 @@ fn find(scene: &Scene<'_, '_>) -> Option<Appointment> {
         let hour = near(at) && when.clock.is_some();
         score -= if hour { 2 } else { 7 } * i64::from(is_due(scene, &when));
         score -= 7 * i64::from(offered.binary_search(&at).is_ok());
-        score -=
-            7 * i64::from(when.date.zip(scene.anchor()).is_some_and(|(day, today)| day < today));
+        score -= 7 * i64::from(
+            when.date.zip(scene.written_on(at)).is_some_and(|(day, today)| day < today),
+        );
         score -= 3 * i64::from(signs.bulk);
         score -= i64::from(signs.automated);
         // A machine gives the hour of what it did, or of a parcel.
         score -= 7 * i64::from(signs.notice && !near(at));
         Appointment { when, score }
     };
-    let dated = scene
-        .whens()
-        .iter()
-        .filter(|when| when.date.is_some() && scene.is_said(when.mention.sentence));
+    let dated =
+        whens.iter().filter(|when| when.date.is_some() && scene.is_said(when.mention.sentence));
     let mut found: Option<Appointment> = None;
     for one in dated.map(weigh).filter(|one| one.score >= LEAST) {
         if found.is_none_or(|other| one.score > other.score) {
@@ -99,7 +158,13 @@ fn with_hour(
                 && labelled_as(scene, other.mention.sentence, labels)
                 || other.mention.sentence + 1 == at && cued(at - 1))
     });
-    hour.map_or(when, |hour| DateTimeMention { clock: hour.clock, until: hour.until, ..when })
+    let with = |hour: &DateTimeMention| DateTimeMention {
+        clock: hour.clock,
+        until: hour.until,
+        half_unknown: hour.half_unknown,
+        ..when
+    };
+    hour.map_or(when, with)
 }
 
 fn labelled_as(scene: &Scene<'_, '_>, sentence: usize, labels: &[String]) -> bool {
@@ -108,24 +173,28 @@ fn labelled_as(scene: &Scene<'_, '_>, sentence: usize, labels: &[String]) -> boo
 }
 
 pub(crate) fn part(scene: &Scene<'_, '_>, part: EventPart, inputs: &[String]) -> Filled {
-    let Some(found) = best(scene) else {
+    let Some(found) = Occasion::of(scene) else {
         return match part {
             EventPart::Exists | EventPart::AllDay => Filled::Value(json!(false)),
             _ => Filled::Nothing,
         };
     };
-    let when = found.when;
-    match part {
-        EventPart::Exists => Filled::Value(json!(true)),
-        EventPart::Start => scene.dated(when.iso(), when.mention),
-        EventPart::AllDay => Filled::Value(json!(when.clock.is_none())),
-        EventPart::End => scene.dated(end(scene, &when), when.mention),
-        EventPart::Zone => zone(scene, &when).unwrap_or_else(|| {
-            let given = inputs.iter().find_map(|name| scene.input_text(name, &scene.all()));
-            given.filter(|_| when.clock.is_some()).map_or(Filled::Nothing, Filled::text)
-        }),
-        EventPart::Place => place(scene, when.mention.sentence),
-        EventPart::Repeats => repeats(scene),
+    match (part, &found) {
+        (EventPart::Exists, _) => Filled::Value(json!(true)),
+        (EventPart::AllDay, _) => {
+            found.fills_day(scene).map_or(Filled::Nothing, |fills| Filled::Value(json!(fills)))
+        }
+        (EventPart::Place, _) => place(scene, found.sentence()),
+        (EventPart::Repeats, Occasion::Repeated { rule, .. }) => Filled::text(rule.as_str()),
+        (EventPart::Repeats, _) => repeats(scene, found.sentence()),
+        (EventPart::Start, Occasion::Dated(when)) => scene.dated(when.iso(), when.mention),
+        (EventPart::End, Occasion::Dated(when)) => scene.dated(end(scene, when), when.mention),
+        (EventPart::Zone, Occasion::Dated(when) | Occasion::Undated(when)) => zone(scene, when)
+            .unwrap_or_else(|| {
+                let given = inputs.iter().find_map(|name| scene.input_text(name, &scene.all()));
+                given.filter(|_| when.clock.is_some()).map_or(Filled::Nothing, Filled::text)
+            }),
+        _ => Filled::Nothing,
     }
 }
 
@@ -296,37 +365,72 @@ fn place_in(scene: &Scene<'_, '_>, sentence: usize) -> Option<Mention> {
     best.map(|(_, mention)| mention)
 }
 
-/// `every Tuesday`, `cada dos semanas`: what the text says of repetition, outside its frames.
-fn repeats(scene: &Scene<'_, '_>) -> Filled {
-    const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+/// `every Tuesday`, `cada dos semanas`: what the text says of repetition in the sentence of its event, or near it.
+fn repeats(scene: &Scene<'_, '_>, event: usize) -> Filled {
+    let near = event.saturating_sub(REPEATED_NEAR)..=event + REPEATED_NEAR;
+    let last = scene.text.sentences.len();
+    let near = near.filter(|at| *at < last && *at != event && scene.is_said(*at));
+    let mut rules = [event].into_iter().chain(near).filter_map(|at| rule_in(scene, at));
+    rules.next().map_or(Filled::Nothing, Filled::text)
+}
+
+/// The rule of repetition that a sentence says in words: `every Tuesday`, `weekly sync`.
+fn rule_in(scene: &Scene<'_, '_>, sentence: usize) -> Option<String> {
     let dates = &lexicon().dates;
-    for at in 0..scene.text.sentences.len() {
-        if !scene.is_said(at) {
-            continue;
-        }
-        let tokens = scene.text.tokens_of(at);
-        let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
-        for first in 0..tokens.len() {
-            if let Some((rule, words)) = dates.repeats.iter().find_map(|one| {
-                let mut said = one.say.split(' ');
-                let words = one.say.split(' ').count();
-                let fits = (0..words).all(|offset| said.next() == Some(word(first + offset)));
-                fits.then_some((&one.rule, words))
-            }) {
-                let day = dates::weekday(word(first + words))
-                    .or_else(|| dates::weekday(word(first + words).trim_end_matches('s')));
-                return match (day, rule.strip_prefix('+')) {
-                    (Some(day), Some(rule)) => {
-                        let day = DAYS[day.num_days_from_monday() as usize];
-                        Filled::text(format!("{rule};BYDAY={day}"))
-                    }
-                    (None, Some(_)) => continue,
-                    (_, None) => Filled::text(rule.as_str()),
-                };
+    let tokens = scene.text.tokens_of(sentence);
+    let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+    let said = |first: usize| {
+        dates.repeats.iter().find_map(|one| {
+            let words = one.say.split(' ').count();
+            if !one.say.split(' ').zip(first..).all(|(said, at)| said == word(at)) {
+                return None;
             }
-        }
+            let day = word(first + words);
+            let day = dates::weekday(day).or_else(|| plural_weekday(day));
+            match (day, one.rule.strip_prefix('+')) {
+                (Some(day), Some(rule)) => Some(on_day(rule, day)),
+                (None, Some(_)) => None,
+                (_, None) => Some(one.rule.clone()),
+            }
+        })
+    };
+    let is_event = |at: usize| lexicon().mail.events.iter().any(|one| one == word(at));
+    let of_event = |at: usize| {
+        let one = dates.repeated_events.iter().find(|one| one.say == word(at))?;
+        let beside = is_event(at + 1) || at > 0 && is_event(at - 1);
+        beside.then(|| one.rule.clone())
+    };
+    let rules: Vec<String> =
+        (0..tokens.len()).filter_map(|at| said(at).or_else(|| of_event(at))).collect();
+    let rule = rules.first()?;
+    if !rule.starts_with(WEEKLY) || rule.contains(BY_DAY) {
+        return Some(rule.clone());
     }
-    Filled::Nothing
+    // `Our weekly sync is every Tuesday`, `on Mondays`.
+    let day = rules.iter().find_map(|one| Some(&one[one.find(BY_DAY)?..]));
+    let plural = (0..tokens.len()).find_map(|at| plural_weekday(word(at)));
+    match (day, plural) {
+        (Some(day), _) => Some(format!("{rule}{day}")),
+        (None, Some(day)) => Some(on_day(rule, day)),
+        (None, None) => Some(rule.clone()),
+    }
+}
+
+/// The rule that plural days say alone: `on Mondays`.
+fn days_in(scene: &Scene<'_, '_>, sentence: usize) -> Option<String> {
+    let mut words = scene.text.tokens_of(sentence).iter().map(|token| scene.text.folded(token));
+    words.find_map(plural_weekday).map(|day| on_day(WEEKLY, day))
+}
+
+fn on_day(rule: &str, day: Weekday) -> String {
+    const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
+    format!("{rule}{BY_DAY}{}", DAYS[day.num_days_from_monday() as usize])
+}
+
+/// `Mondays`, `montags`: the day on which something comes again.
+fn plural_weekday(word: &str) -> Option<Weekday> {
+    let day = word.strip_suffix('s').filter(|day| day.len() > 3)?;
+    if dates::weekday(word).is_some() { None } else { dates::weekday(day) }
 }
 
 /// Whether a word such as `by` stands right before a date, or its sentence says that it is a deadline.

@@ -9,6 +9,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
+use chrono::NaiveDate;
 use serde_json::{Map, Value};
 
 use super::super::super::call::{Speaker, Speakers};
@@ -37,6 +38,8 @@ pub struct Gathered<'c> {
     pub item: Option<usize>,
     /// Who says it, when it is a message of a session.
     pub(crate) spoken_by: Option<SpokenBy>,
+    /// The day on which it was written.
+    pub(crate) day: Option<NaiveDate>,
 }
 
 /// The parts of a call, in reading order.
@@ -47,7 +50,8 @@ pub fn gather<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
         for part in &mut parts {
             let id = part.source.and_then(|at| call.sources.get(at)).map(|source| &source.id);
             let speaker = id.and_then(|id| speakers.0.get(id));
-            part.spoken_by = speaker.map(|speaker| spoken_by(speaker, between_people));
+            part.spoken_by = speaker.and_then(|speaker| spoken_by(speaker, between_people));
+            part.day = speaker.and_then(|speaker| speaker.day.as_deref()?.parse().ok());
         }
     }
     for part in &mut parts {
@@ -67,11 +71,14 @@ fn are_people(speakers: &Speakers) -> bool {
     names.len() > 1 && speakers.0.values().all(|speaker| role(speaker) != Role::Assistant)
 }
 
-fn spoken_by(speaker: &Speaker, between_people: bool) -> SpokenBy {
+fn spoken_by(speaker: &Speaker, between_people: bool) -> Option<SpokenBy> {
+    if speaker.role.is_none() && speaker.name.is_none() {
+        return None;
+    }
     let role = speaker.role.as_deref().map_or(Role::None, role_of);
     let is_person = between_people && matches!(role, Role::None | Role::User);
     let name = speaker.name.clone();
-    SpokenBy { role: if is_person && name.is_some() { Role::Person } else { role }, name }
+    Some(SpokenBy { role: if is_person && name.is_some() { Role::Person } else { role }, name })
 }
 
 fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {

@@ -40,8 +40,9 @@ fn holds(scene: &Scene<'_, '_>, known: Signals, sign: Sign) -> bool {
 }
 
 fn soon(scene: &Scene<'_, '_>) -> bool {
-    let day = due::deadline(scene, &scene.all(), true).and_then(|when| when.date);
-    day.zip(scene.anchor())
+    let Some(when) = due::deadline(scene, &scene.all(), true) else { return false };
+    when.date
+        .zip(scene.written_on(when.mention.sentence))
         .is_some_and(|(day, today)| (0..=SOON_DAYS).contains(&(day - today).num_days()))
 }
 

@@ -186,26 +186,64 @@ fn id_of(scene: &Scene<'_, '_>, item: usize) -> String {
 
 /// Items that name the same thing, in groups of two or more.
 fn same(scene: &Scene<'_, '_>, ranking: &Ranking) -> Vec<Vec<usize>> {
-    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut groups: Vec<Vec<Named>> = Vec::new();
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for item in 0..scene.items.len() {
-        let title = content_words(&title_of(scene, ranking, item), WORD_BYTES_MIN);
-        let title = title.into_keys().collect::<Vec<_>>().join(" ");
-        let title = (!title.is_empty()).then(|| format!("title {title}"));
-        let link = link_of(scene, ranking, item).map(|link| format!("link {link}"));
-        let keys: Vec<String> = title.into_iter().chain(link).collect();
-        let known = keys.iter().find_map(|key| seen.get(key).copied());
+        let named = Named::of(scene, ranking, item);
+        let keys = named.keys();
+        let known = keys.iter().filter_map(|key| seen.get(key).copied());
+        let known = known.into_iter().find(|group| groups[*group][0].may_be(&named));
         let group = known.unwrap_or_else(|| {
             groups.push(Vec::new());
             groups.len() - 1
         });
-        groups[group].push(item);
+        groups[group].push(named);
         for key in keys {
             seen.entry(key).or_insert(group);
         }
     }
     groups.retain(|group| group.len() > 1);
-    groups
+    groups.into_iter().map(|group| group.iter().map(|one| one.item).collect()).collect()
+}
+
+/// What an item is known by.
+struct Named {
+    item: usize,
+    /// The content words of its title, numbers included.
+    title: BTreeSet<String>,
+    link: Option<String>,
+    date: Option<NaiveDate>,
+}
+
+impl Named {
+    fn of(scene: &Scene<'_, '_>, ranking: &Ranking, item: usize) -> Named {
+        // The words of an address name no thing.
+        let title = title_of(scene, ranking, item);
+        let words = title.split_whitespace().filter(|word| !word.contains("://"));
+        let title = words.collect::<Vec<_>>().join(" ");
+        let numbers = title.split(|c: char| !c.is_alphanumeric());
+        let numbers = numbers.filter(|word| word.contains(|c: char| c.is_ascii_digit())).map(fold);
+        let words = content_words(&title, WORD_BYTES_MIN).into_keys().chain(numbers).collect();
+        let (link, date) = (link_of(scene, ranking, item), date_of(scene, ranking, item));
+        Named { item, title: words, link, date }
+    }
+
+    /// One word names no thing.
+    fn keys(&self) -> Vec<String> {
+        let title = self.title.iter().cloned().collect::<Vec<_>>().join(" ");
+        let title = (self.title.len() > 1).then(|| format!("title {title}"));
+        let link = self.link.as_ref().map(|link| format!("link {link}"));
+        title.into_iter().chain(link).collect()
+    }
+
+    /// Whether nothing says that another item is another thing: a day of its own, or a title of other words, as beside
+    /// the address of a portal.
+    fn may_be(&self, other: &Named) -> bool {
+        let is_of_day = |(a, b): (NaiveDate, NaiveDate)| a == b;
+        let shared = self.title.intersection(&other.title).count();
+        let shares = shared * 2 >= self.title.len().min(other.title.len());
+        shares && self.date.zip(other.date).is_none_or(is_of_day)
+    }
 }
 
 /// The link of an item: its member, else the one link of its text.

@@ -246,6 +246,9 @@ pub enum Rule {
         /// The value said last wins: items in the order of time.
         #[serde(default)]
         latest: bool,
+        /// Cues that are everyday words: one of them in one sentence names no value, unless it stands in a heading.
+        #[serde(default)]
+        weak: Vec<String>,
     },
     /// Yes or no, by cues; a no wins.
     YesNo {

@@ -3,7 +3,7 @@
 //! A rule looks at its focus (the whole text or one element) and gives what it finds or nothing. No
 //! rule reads another property: those that do are in `dependent`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -152,8 +152,13 @@ impl Scene<'_, '_> {
                 let found = focus.sentences.iter().find_map(|&at| names::country(self.text, at));
                 found.map_or(Filled::Nothing, |(name, _)| Filled::text(name))
             }
-            Rule::Enum { values, fallback, input, latest } => {
-                self.choose(values, fallback, input.as_deref(), *latest, focus)
+            Rule::Enum { values, fallback, input, latest, weak } => {
+                let found = self.choose(values, fallback, input.as_deref(), *latest, focus);
+                let is_carried = |cues| weak.is_empty() || self.is_carried(cues, weak, focus);
+                match values.get(&text_of(found.clone())) {
+                    Some(cues) if !is_carried(cues) => Filled::Value(fallback.clone()),
+                    _ => found,
+                }
             }
             Rule::YesNo { yes, no, purpose, fallback, yes_value, no_value } => {
                 let said: Vec<bool> = yes
@@ -780,6 +785,24 @@ impl Scene<'_, '_> {
             Some((value, _)) => Filled::text(*value),
             None => Filled::Value(fallback.clone()),
         }
+    }
+
+    /// Whether more than one everyday word in one sentence speaks for what cues stand for.
+    fn is_carried(&self, cues: &[String], weak: &[String], focus: &Focus) -> bool {
+        let mut said: BTreeSet<(String, usize)> = BTreeSet::new();
+        for mention in cues.iter().flat_map(|cue| self.mentions(cue, focus)) {
+            if self.weight_of(mention.sentence) == 0 {
+                continue;
+            }
+            let part = self.text.parts[self.text.sentences[mention.sentence].part].text;
+            let words = fold(&part[mention.start..mention.end]);
+            let kind = self.text.block_of(mention.sentence).kind;
+            if !weak.contains(&words) || matches!(kind, Kind::Heading(_) | Kind::Header) {
+                return true;
+            }
+            said.insert((words, mention.sentence));
+        }
+        said.len() > 1
     }
 
     fn weight_of(&self, sentence: usize) -> usize {

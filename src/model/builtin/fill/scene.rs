@@ -79,7 +79,8 @@ pub struct Scene<'t, 'a> {
     pub percent: usize,
     /// Whether each part is a text of its own that has its say in a summary.
     pub(crate) apart: bool,
-    anchor: Option<NaiveDate>,
+    /// The day of each part.
+    days: Vec<Option<NaiveDate>>,
     concise: OnceLock<Vec<f64>>,
     index: OnceLock<Index<'t, 'a>>,
     whens: OnceLock<Vec<DateTimeMention>>,
@@ -106,7 +107,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             hints,
             percent,
             apart: false,
-            anchor: anchor(text, inputs, hints),
+            days: Vec::new(),
             concise: OnceLock::new(),
             index: OnceLock::new(),
             whens: OnceLock::new(),
@@ -114,6 +115,7 @@ impl<'t, 'a> Scene<'t, 'a> {
             event: OnceLock::new(),
         };
         scene.items = scene.find_items(parts, hints);
+        scene.days = scene.days_of_parts(parts);
         scene
     }
 
@@ -154,9 +156,39 @@ impl<'t, 'a> Scene<'t, 'a> {
         self.index.get_or_init(|| Index::new(self.text))
     }
 
-    /// The day relative dates are counted from.
-    pub(crate) fn anchor(&self) -> Option<NaiveDate> {
-        self.anchor
+    /// The day that relative dates of a sentence count from: that of its own source.
+    pub(crate) fn written_on(&self, sentence: usize) -> Option<NaiveDate> {
+        self.days.get(self.text.sentences.get(sentence)?.part).copied().flatten()
+    }
+
+    /// The day of each part: what its item or its source says, else what the text says of itself. A source without
+    /// a day among others that have one does not take theirs.
+    fn days_of_parts(&self, parts: &[Gathered<'_>]) -> Vec<Option<NaiveDate>> {
+        let of_item = |part: usize| {
+            let item = self.items.iter().find(|item| item.part == Some(part))?;
+            members().days.0.iter().filter_map(|name| item.members.get(name)).find_map(day_of)
+        };
+        let own: Vec<Option<NaiveDate>> =
+            parts.iter().enumerate().map(|(at, part)| of_item(at).or(part.day)).collect();
+        let is_source = |part: &Gathered<'_>| part.source.is_some() || part.item.is_some();
+        let is_one_of_several = own.iter().any(Option::is_some)
+            && parts.iter().filter(|part| is_source(part)).count() > 1;
+        let mut names = self.hints.anchor.iter().filter_map(|name| reach(self.inputs, name));
+        let given = names.find_map(day_of);
+        let headed = |within: &dyn Fn(usize) -> bool| {
+            let blocks = self.text.blocks.iter();
+            let headers =
+                blocks.filter(|block| block.kind == Kind::Header && within(block.part)).take(12);
+            let said = headers.map(|block| &self.text.parts[block.part].text[block.text.clone()]);
+            said.filter_map(dates::parse_anchor).next()
+        };
+        let shared = given.or_else(|| headed(&|_| true));
+        let day = |(at, part): (usize, &Gathered<'_>)| match own[at] {
+            None if is_one_of_several && is_source(part) => headed(&|part| part == at),
+            None => shared,
+            day => day,
+        };
+        parts.iter().enumerate().map(day).collect()
     }
 
     /// The sentences that ask for something, kept from the first search.
@@ -181,11 +213,17 @@ impl<'t, 'a> Scene<'t, 'a> {
     /// Dates and times, found on first use.
     pub(crate) fn whens(&self) -> &[DateTimeMention] {
         // `Tomorrow` in a message is the day after it was written, whenever it is read.
-        let written = |part: usize| {
-            let item = self.items.iter().find(|item| item.part == Some(part))?;
-            members().days.0.iter().filter_map(|name| item.members.get(name)).find_map(day_of)
-        };
-        self.whens.get_or_init(|| dates::find_from(self.text, self.anchor, written))
+        let written = |part: usize| self.days.get(part).copied().flatten();
+        self.whens.get_or_init(|| dates::find_from(self.text, written, self.apart))
+    }
+
+    /// The dates and times that the text would have if its undated parts were of some day: what is true of all days
+    /// can be read from them, and no day.
+    pub(crate) fn whens_on_any_day(&self) -> Vec<DateTimeMention> {
+        let undated = |part: usize| self.days.get(part).is_none_or(Option::is_none);
+        let mut found = dates::find_from(self.text, |_| NaiveDate::from_ymd_opt(2001, 1, 1), false);
+        found.retain(|when| undated(self.text.sentences[when.mention.sentence].part));
+        found
     }
 
     fn find_items(&self, parts: &[Gathered<'_>], hints: &Hints) -> Vec<Item> {
@@ -591,18 +629,6 @@ impl<'t, 'a> Scene<'t, 'a> {
         let at = after.checked_sub(1)?;
         (self.text.sentences[at].part == part).then_some(at)
     }
-}
-
-fn anchor(text: &Text<'_>, inputs: &Map<String, Value>, hints: &Hints) -> Option<NaiveDate> {
-    let given = hints.anchor.iter().filter_map(|name| reach(inputs, name)).find_map(day_of);
-    given.or_else(|| {
-        let headers = text.blocks.iter().filter(|block| block.kind == Kind::Header).take(12);
-        headers
-            .filter_map(|block| {
-                dates::parse_anchor(&text.parts[block.part].text[block.text.clone()])
-            })
-            .next()
-    })
 }
 
 /// What is copied from an item is shown as it is.

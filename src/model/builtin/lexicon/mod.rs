@@ -562,6 +562,8 @@ lists!(#[serde(deny_unknown_fields)] Dates {
     pm: Vec<String>,
     hour_marks: Words,
     hour_after: Vec<String>,
+    half_unknown_after: Vec<String>,
+    forenoon: Phrases,
     afternoon: Phrases,
     days: Vec<DayWord>,
     noon: Words,
@@ -579,6 +581,7 @@ lists!(#[serde(deny_unknown_fields)] Dates {
     zone_before: Phrases,
     zone_after: Words,
     repeats: Vec<Repeat>,
+    repeated_events: Vec<Repeat>,
 });
 
 /// `every week` and the rule it stands for; a rule that begins with `+` needs a weekday behind the words.
