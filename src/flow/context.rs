@@ -239,8 +239,9 @@ impl Surroundings {
             Labels::OfParts => MessageClock::without_day(self.zone),
             _ => MessageClock::of(&self.input.sources, self.zone),
         };
-        // Other inputs tell the time of a single source as it was written. Several have one clock, to be compared.
-        let zone = self.zone.filter(|_| sources.len() > 1 || labels == Labels::OfParts);
+        // A single source has its label only for its id: other inputs tell its time as it was written. Several have one
+        // clock, to be compared.
+        let zone = self.zone.filter(|_| sources.len() > 1 || labels != Labels::Always);
         self.numbered(sources).map(move |(number, source, context)| {
             let label = match context {
                 Some(context) if is_session => {
