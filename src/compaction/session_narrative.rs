@@ -304,11 +304,11 @@ fn waits(page: &mut Page, figures: &SessionFigures) {
     for request in &figures.waiting_requests {
         let until = request.until.as_deref().unwrap_or("no set time");
         page.line(format_args!(
-            "- `{}` by {}, since {}, until {until}: {}",
-            flat(&request.request_id),
+            "- {}, since {}, until {until}: {} (request `{}`)",
             flat(&request.flow),
             request.since,
-            flat(&request.why)
+            flat(&request.why),
+            flat(&request.request_id)
         ));
     }
     let more = figures.waiting.saturating_sub(figures.waiting_requests.len() as u64);
@@ -479,7 +479,7 @@ mod tests {
         assert_eq!(said(told, "- Together:", "calls"), glance("- Cost:", "calls"), "{told}");
         // What waits: the named ones and the rest.
         let told = section(&text, "## 6.");
-        let named = told.lines().filter(|line| line.starts_with("- `")).count() as u64;
+        let named = told.lines().filter(|line| line.contains("(request `")).count() as u64;
         let more = told.lines().find(|line| line.contains(" more request")).unwrap();
         assert_eq!(named + said(more, "- ", "more"), waiting, "{told}");
     }

@@ -33,6 +33,8 @@ spellings! {
         MetaNotMatched "meta_not_matched",
         ConfidenceTooLow "confidence_too_low",
         NoTasks "no_tasks",
+        /// No flow looked for tasks in it.
+        NotRead "not_read_for_tasks",
         /// No task is taken from it, because its sender is unknown or it reads like a fraud.
         Doubted "doubted",
         TasksClosed "tasks_closed",
@@ -56,7 +58,8 @@ impl DropReason {
             DropReason::TagExcluded => "with a tag that is excluded",
             DropReason::MetaNotMatched => "with other values",
             DropReason::ConfidenceTooLow => "with less confidence",
-            DropReason::NoTasks => "without a task or not read for tasks",
+            DropReason::NoTasks => "without a task",
+            DropReason::NotRead => "not read for tasks",
             DropReason::Doubted => "from an unknown sender, or a fraud",
             DropReason::TasksClosed => "without an open task",
             DropReason::OtherGroup => "of another group",
@@ -286,6 +289,7 @@ impl<'a> Matcher<'a> {
         match (rule.has_tasks, unit.tasks) {
             (false, _) => None,
             (true, 0) if self.open_tasks.doubts(self.library, unit) => Some(DropReason::Doubted),
+            (true, 0) if !unit.looked => Some(DropReason::NotRead),
             (true, 0) => Some(DropReason::NoTasks),
             (true, _) => (self.open_tasks.open(unit) == 0).then_some(DropReason::TasksClosed),
         }
@@ -647,7 +651,7 @@ mod tests {
             (json!({"tags_none": ["b"]}), vec![0, 2], DropReason::TagExcluded),
             (json!({"meta": {"project": ["P", "Q"]}}), vec![2], DropReason::MetaNotMatched),
             (json!({"min_confidence": 0.5}), vec![4], DropReason::ConfidenceTooLow),
-            (json!({"has_tasks": true}), vec![4], DropReason::NoTasks),
+            (json!({"has_tasks": true}), vec![4], DropReason::NotRead),
         ] {
             let choice = choose(&library, &selector(json!({"match": rule})));
             assert_eq!(choice.candidates, 5, "the last is of another day");

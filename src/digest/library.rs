@@ -102,6 +102,8 @@ pub struct Unit {
     pub project: Option<u32>,
     /// Things left to do.
     pub tasks: u16,
+    /// Whether its flow looked for tasks.
+    pub looked: bool,
     tags: u16,
     metas: u16,
     pub stream: Stream,
@@ -213,6 +215,7 @@ struct Facts {
     project: Option<String>,
     confidence: Option<f64>,
     marks: TaskMarks,
+    looked: bool,
     publish: Publish,
     at: Option<i64>,
     thread: u64,
@@ -392,6 +395,7 @@ impl Library {
             day: taken.day,
             project,
             tasks: facts.marks.tasks.len() as u16,
+            looked: facts.looked,
             tags: facts.tags.len() as u16,
             metas: facts.metas.len() as u16,
             stream: taken.stream,
@@ -441,6 +445,7 @@ impl Library {
             for count in [unit.tasks, unit.tags, unit.metas] {
                 bytes.extend_from_slice(&count.to_le_bytes());
             }
+            bytes.push(u8::from(unit.looked));
             let stream = Stream::ALL.iter().position(|one| *one == unit.stream);
             bytes.push(stream.unwrap_or(Stream::ALL.len()) as u8);
             bytes.push(unit.publish as u8);
@@ -492,6 +497,7 @@ impl Library {
                 tasks: u16::from_le_bytes(rest.take()?),
                 tags: u16::from_le_bytes(rest.take()?),
                 metas: u16::from_le_bytes(rest.take()?),
+                looked: rest.take::<1>()? == [1],
                 stream: *Stream::ALL.get(usize::from(rest.take::<1>()?[0]))?,
                 publish: *Publish::ALL.get(usize::from(rest.take::<1>()?[0]))?,
                 thread: u64::from_le_bytes(rest.take()?),
@@ -695,6 +701,7 @@ fn facts(
         metas,
         project: rules.project(meta).map(|(project, _)| project),
         confidence: outputs.confidence,
+        looked: members.looked(&outputs.actions),
         marks,
         thread,
         source,

@@ -33,10 +33,11 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::facts::digest::{BagType, Channel};
-use crate::model::builtin::done::{SaidDone, all_told, closes, without_done};
+use crate::model::builtin::done::{SaidDone, all_told, closes, unlabelled, without_done};
 use crate::model::builtin::fill::due::names_last_day;
 use crate::model::builtin::fill::{due, signals};
 use crate::model::builtin::text::decisions::states_decision;
+use crate::model::builtin::text::footers::ends_subscription;
 use crate::model::builtin::text::lines::lists_attendance;
 
 /// Most characters of one summary in a timeline.
@@ -198,7 +199,7 @@ impl MemoItem {
         let elsewhere: BTreeSet<String> =
             tasks.chain(&self.decisions).chain(&self.questions).map(|one| folded(one)).collect();
         let all = sentences(&self.text);
-        let kept = with_antecedents(&all, |one| !elsewhere.contains(&folded(one)));
+        let kept = with_antecedents(&all, |one| !is_among(&elsewhere, one));
         if !kept.is_empty() && kept.len() < all.len() {
             self.text = kept.join(" ");
         }
@@ -430,6 +431,11 @@ pub(crate) fn words(
     }
 }
 
+/// Whether a sentence is among others that are folded, with the label before it or without: `To do: call Ana`.
+fn is_among(others: &BTreeSet<String>, sentence: &str) -> bool {
+    others.contains(&folded(sentence)) || others.contains(&folded(unlabelled(sentence)))
+}
+
 /// The text of an entry with the sentence that names the last day for something, where it fits: a reader needs
 /// it, and it often stands at the end.
 fn with_last_day(text: String, whole: &str, elsewhere: &BTreeSet<String>) -> String {
@@ -484,14 +490,14 @@ fn entry(
     let all = without_salutation(&all);
     // The day behind a task has no meaning without the task.
     let has_words = |one: &str| one.contains(char::is_alphabetic);
-    let mut kept = with_antecedents(all, |one| has_words(one) && !elsewhere.contains(&folded(one)));
+    let mut kept = with_antecedents(all, |one| has_words(one) && !is_among(elsewhere, one));
     kept.retain(|one| said.insert(folded(one)));
-    // Who came to a meeting is no summary of it.
-    let tells = |sentence: &&str| !lists_attendance(sentence);
+    // Who came to a meeting is no summary of it, and how to end a subscription says nothing.
+    let tells = |sentence: &&str| !lists_attendance(sentence) && !ends_subscription(sentence);
     if all.iter().any(tells) {
         kept.retain(tells);
     }
-    // What other sections say is better said twice than an entry without a text.
+    // A memo shows what its other sections say there only; other readers of an entry need a text.
     if kept.is_empty() {
         kept.extend(all.iter().find(|one| tells(one)).or(all.first()));
     }
@@ -744,10 +750,65 @@ fn spelled(counts: &[(&str, u64)], most: usize, say: fn(&str) -> String) -> Stri
     words.join(", ")
 }
 
+/// The sections of a memo below its timeline, as an entry of the timeline counts what stands in them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Below {
+    Decision,
+    Task,
+    Question,
+    Achievement,
+}
+
+/// The sentences that stand below the timeline, folded, each with its section.
+fn below(items: &[&MemoItem]) -> BTreeMap<String, Below> {
+    let mut found = BTreeMap::new();
+    let mut add = |sentence: &str, below: Below| _ = found.entry(folded(sentence)).or_insert(below);
+    let lists = [
+        (achieved(items), Below::Achievement),
+        (asked(items), Below::Question),
+        (decided(items), Below::Decision),
+    ];
+    // What nobody should act on is counted there and not named.
+    let shown = named(items).into_iter().filter(|task| task.closed != Some(Closed::Doubted));
+    shown.for_each(|task| add(&task.task.text, Below::Task));
+    for (list, below) in lists {
+        list.into_iter().for_each(|one| add(one.text, below));
+    }
+    found
+}
+
+/// What an entry says beyond the sections below the timeline; where that is nothing, how much of it stands in them.
+fn beyond<'t>(text: &'t str, below: &BTreeMap<String, Below>) -> Cow<'t, str> {
+    let all = sentences(text);
+    let stands_in = |sentence: &str| {
+        let forms = [sentence, without_done(sentence), unlabelled(sentence)];
+        forms.into_iter().find_map(|form| below.get(&folded(form)).copied())
+    };
+    if !all.iter().any(|one| stands_in(one).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    let kept = with_antecedents(&all, |one| stands_in(one).is_none());
+    if !kept.is_empty() {
+        return Cow::Owned(kept.join(" "));
+    }
+    let mut counts: BTreeMap<Below, usize> = BTreeMap::new();
+    for section in all.iter().filter_map(|one| stands_in(one)) {
+        *counts.entry(section).or_default() += 1;
+    }
+    let told = counts.into_iter().map(|(section, count)| match section {
+        Below::Decision => numbered(count, "decision", "decisions"),
+        Below::Task => numbered(count, "task", "tasks"),
+        Below::Question => numbered(count, "question", "questions"),
+        Below::Achievement => numbered(count, "achievement", "achievements"),
+    });
+    Cow::Owned(format!("{}, see below", told.collect::<Vec<String>>().join(", ")))
+}
+
 fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     line!(memo);
     line!(memo, "## Timeline");
     let several = several_projects(items);
+    let below = below(items);
     let mut told_before = ToldBefore::default();
     for day in items.chunk_by(|a, b| a.at.day_in(frame.zone) == b.at.day_in(frame.zone)) {
         let Some(first) = day.first() else { continue };
@@ -755,7 +816,8 @@ fn timeline(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         let (timed, untimed): (Vec<&MemoItem>, _) = day.iter().partition(|told| told.has_clock);
         let all = untimed.into_iter().chain(timed);
         let entries = all.filter_map(|told| Some((told, told_before.rest(told)?)));
-        let entries: Vec<(&MemoItem, Cow<'_, str>)> = entries.collect();
+        let entries = entries.map(|(told, text)| (told, beyond(&text, &below).into_owned()));
+        let entries: Vec<(&MemoItem, String)> = entries.collect();
         if entries.is_empty() {
             continue;
         }
@@ -1033,13 +1095,21 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         line!(memo);
         line!(memo, "## Closed tasks");
         line!(memo);
+        let mut above = BTreeSet::new();
         for (told, sentence) in finished {
-            line!(
-                memo,
-                "- [x] {} ({}: it closes a task of another text)",
-                inline(sentence),
-                link_to_source(told)
-            );
+            const WHY: &str = "it closes a task of another text";
+            let stands_above = frame.channel == Channel::Digest
+                && sentences(&told.text).iter().any(|one| folded(one) == folded(sentence));
+            match stands_above {
+                false => {
+                    let source = link_to_source(told);
+                    line!(memo, "- [x] {} ({source}: {WHY})", inline(sentence));
+                }
+                true if above.insert(told.about.as_str()) => {
+                    line!(memo, "- [x] {}: {WHY}", link_to_source(told));
+                }
+                true => {}
+            }
         }
         for task in shown {
             let why = task.closed.map_or("", Closed::told);
@@ -1195,10 +1265,11 @@ mod tests {
         other.finish(&[closing(other.thread)]);
         let text = render(&frame(Channel::Digest), &[&mail, &list, &other]);
         let closed: Vec<&str> = text.lines().filter(|line| line.starts_with("- [x]")).collect();
+        assert!(text.contains(": The hall is cold. The signed copy was sent to Ana."), "{text}");
         assert_eq!(
             closed,
             [
-                "- [x] The signed copy was sent to Ana. (Mail 1: it closes a task of another text)",
+                "- [x] Mail 1: it closes a task of another text",
                 "- [x] Paint the door. (Mail 2: it closes a task of another text)",
                 "- [x] Kasse prüfen. (Mail 2: it closes a task of another text)",
             ]

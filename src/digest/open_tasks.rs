@@ -307,15 +307,20 @@ fn said(library: &Library, marked: &[Marked<'_>]) -> HashMap<u64, Seq> {
     closed.into_iter().map(|(task, (_, seq))| (task, seq)).collect()
 }
 
-/// Whether a sentence that names nothing can mean one task only: that of one text, which asks for its verb once.
+/// Whether a sentence that names nothing can mean one task only: that of one text, which asks for its verb once, or
+/// for several things where the sentence speaks of several.
 fn is_only_one(
     with_tasks: &[&Marked<'_>],
     told: &SaidDone,
     is_before: impl Fn(&Marked<'_>) -> bool,
 ) -> bool {
     let meant = |one: &Marked<'_>| {
-        let parts = one.marks.tasks.iter().flat_map(|task| &task.parts);
-        parts.filter(|part| part.is_meant_by(told)).count()
+        let asked = |task: &TaskMark| {
+            let those = task.parts.iter().filter(|part| part.is_meant_by(told));
+            let is_several = task.parts.iter().all(|part| part.is_among_those_of(told));
+            those.count().min(if is_several { 1 } else { usize::MAX })
+        };
+        one.marks.tasks.iter().map(asked).sum::<usize>()
     };
     let mut asking = with_tasks.iter().filter(|one| is_before(one)).map(|one| (one, meant(one)));
     let mut at = None;

@@ -110,7 +110,9 @@ impl TaskMembers {
         let listed = self.marked_tasks.as_array().into_iter().flatten();
         let all = listed.filter_map(|one| task(one, false)).chain(marked(text, is_talk));
         let mut seen = HashSet::new();
-        all.filter(|task| seen.insert(said::folded(&task.text))).take(PER_ITEM_MAX).collect()
+        // The text says `To do: call Ana` of an open box.
+        let mut is_new = |task: &FoundTask| seen.insert(said::folded(done::unlabelled(&task.text)));
+        all.filter(|task| is_new(task)).take(PER_ITEM_MAX).collect()
     }
 
     fn listed(&self, actions: &Value) -> Vec<FoundTask> {

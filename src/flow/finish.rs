@@ -15,6 +15,7 @@ use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
 use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
+use crate::contract::time::Day;
 use crate::facts::model::PARAMS_IGNORED;
 use crate::markup::prefix;
 use crate::model::builtin::rank::select::{Budget, compose};
@@ -74,6 +75,11 @@ impl GraphOutput<'_> {
             if !stand_in.is_empty() {
                 summary.summary_text = stand_in;
                 warnings.push(TEXT_FROM_SOURCE.to_owned());
+            }
+        } else if lists_only_actions(&summary) {
+            let told = without_actions(&stand_in(sources), &summary.actions);
+            if !told.is_empty() {
+                summary.summary_text = format!("{}\n\n{told}", summary.summary_text);
             }
         }
         summary.summary = brief(&summary);
@@ -214,6 +220,35 @@ fn stand_in(sources: &[SourceText]) -> String {
     }
 }
 
+/// Whether a summary says only what there is to do, and not what the source is about.
+fn lists_only_actions(summary: &SummaryOutputs) -> bool {
+    let is_action =
+        |line: &str| summary.actions.iter().any(|action| line.starts_with(action.trim()));
+    let mut lines = summary.summary_text.lines().map(str::trim).filter(|line| !line.is_empty());
+    !summary.actions.is_empty() && lines.all(is_action)
+}
+
+/// The sentences of a text, on one line, without those that say what there is to do.
+fn without_actions(text: &str, actions: &[String]) -> String {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: Vec<String> = actions.iter().map(|action| words(action)).collect();
+    let mut kept = Vec::new();
+    sentences::split(text, 0..text.len(), |range| kept.push(words(&text[range])));
+    kept.retain(|sentence| {
+        let is_said = |action: &String| {
+            action.contains(sentence.as_str()) || sentence.contains(action.as_str())
+        };
+        !sentence.is_empty() && !said.iter().any(is_said)
+    });
+    let told = kept.join(" ");
+    // Behind a greeting a sentence begins with a small letter.
+    let mut letters = told.chars();
+    match letters.next().filter(|first| first.is_lowercase()) {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => told,
+    }
+}
+
 /// The first rows of a table, as sentences; `None` where the sources are no rows.
 fn first_rows(sources: &[SourceText]) -> Option<String> {
     let parts = sources.iter().take(ROWS_STAND_IN);
@@ -285,7 +320,7 @@ fn told_in(text: &str, most: usize) -> String {
         let mut sentences = Vec::new();
         sentences::split(bare, 0..bare.len(), |range| sentences.push(range));
         for (number, range) in sentences.into_iter().enumerate() {
-            let ended = told.ends_with(['.', '!', '?', ':', ';', ',', '…']);
+            let ended = without_last_day(&told).ends_with(['.', '!', '?', ':', ';', ',', '…']);
             let joint = match told.is_empty() {
                 true => "",
                 false if ended || number > 0 || !starts_anew => " ",
@@ -300,6 +335,12 @@ fn told_in(text: &str, most: usize) -> String {
         }
     }
     told
+}
+
+/// A text without the day in brackets that stands behind its last sentence: `Send it. (2026-03-10)`.
+fn without_last_day(text: &str) -> &str {
+    let day = |behind: &str| behind.strip_suffix(')').is_some_and(|day| day.parse::<Day>().is_ok());
+    text.rsplit_once(" (").filter(|(_, behind)| day(behind)).map_or(text, |(said, _)| said)
 }
 
 /// The beginning of a sentence, up to a word end.

@@ -13,6 +13,7 @@
 use crate::contract::time::parse_instant;
 use crate::digest::said::{name_before, without_rules};
 use crate::digest::tasks::day_in_brackets;
+use crate::model::builtin::fill::duties::is_labelled;
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::rank::quality;
 use crate::model::builtin::rank::select::{begun_otherwise, follows_greeting};
@@ -195,6 +196,9 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         Some(true) => return Some("an item that is done"),
         Some(false) => return Some("an item to do"),
         None => {}
+    }
+    if is_labelled(plain) {
+        return Some("an item to do");
     }
     if is_courtesy(said) || is_thanks(said) {
         return Some(COURTESY);

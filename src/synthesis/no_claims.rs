@@ -2,6 +2,7 @@
 //! name somebody and say where to find them.
 
 use crate::model::builtin::lexicon::lexicon;
+use crate::model::builtin::text::footers::ends_subscription;
 use crate::model::builtin::text::lines::{closes_letter, greets, is_frame};
 use crate::model::builtin::text::stopwords::is_stop_word;
 use crate::model::builtin::text::words::{fold, spaced};
@@ -284,6 +285,7 @@ fn has(words: &str, phrase: &str) -> bool {
 fn is_notice(said: &str, words: &str) -> bool {
     let starts = &lexicon().mail.signature_starts;
     is_frame(said)
+        || ends_subscription(said)
         || NOTICES.iter().any(|row| row.iter().all(|part| words.contains(part)))
         || starts.iter().any(|start| words.trim_start().starts_with(spaced(start).trim()))
 }

@@ -17,6 +17,8 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::digest::memo::{self, OutputWords};
 use crate::digest::said::run_told;
+use crate::digest::tasks::is_talk;
+use crate::model::builtin::fill::signals::reads_like_fraud;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct BusSummary {
@@ -98,7 +100,10 @@ impl BusSummary {
         let outputs = serde_json::from_str::<OutputWords<'_>>(&outputs).unwrap_or_default();
         let sources = (&*self.origins, &*self.sources);
         let words = memo::words(&self.title, &outputs, &self.tags, &self.meta, sources);
-        self.is_doubtful = words.is_doubtful;
+        // A pack is handed to others: a file that reads like a fraud states nothing in it, message or not. In a chat
+        // somebody may ask about one.
+        self.is_doubtful =
+            words.is_doubtful || !is_talk(&self.meta) && reads_like_fraud(&self.text);
         let structured = |name: &str| item.value["outputs"]["structured"][name].as_str();
         let subject = ["job_title", "company_name"].into_iter().filter_map(structured);
         let subject = subject.map(str::trim).filter(|name| is_name(name));

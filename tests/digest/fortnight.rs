@@ -157,6 +157,7 @@ fn two_weeks_make_memos_worth_reading() {
     run(&home, &["pack", "build", pack.to_str().unwrap(), "--from-selection", manifest]);
     run(&home, &["pack", "check", pack.to_str().unwrap()]);
     are_as_read(&texts(&pack.join("summaries")), &fixture("fortnight_pack"));
+    an_independent_model_checks_the_pack(root.path());
     a_person_closes_a_task(&home);
 }
 
@@ -219,6 +220,89 @@ fn an_independent_model_makes_the_same_groups(home: &Path) {
     run(&other, &["digest", "build"]);
     let (same, told) = check(&other, &all);
     assert!(same, "{told}");
+}
+
+/// Replaces some words of a file.
+fn replaced(file: &Path, words: &str, by: &str) {
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(words), "{}: {words}", file.display());
+    std::fs::write(file, text.replace(words, by)).unwrap();
+}
+
+/// `tests/tools/check_packs.py` finds nothing wrong with the pack, and finds each of these changes.
+fn an_independent_model_checks_the_pack(root: &Path) {
+    let check = |root: &Path| {
+        let tool = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/check_packs.py");
+        let parts = ["pack", "week.json", "home/buses"].map(|part| root.join(part));
+        let output = Command::new("python3").arg(tool).args(parts).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (passes, told) = check(root);
+    assert!(passes, "{told}");
+    let pack = "pack/summaries/summary-pack.json";
+    let note = "pack/summaries/taller.summary.md";
+    let bus = "home/buses/summaries/documents/2026-03-05.documents.summary.jsonl";
+    let in_files: [(&[&str], &str, &str, &str); 11] = [
+        (&[pack, note], "tornillo", "martillo", "does not say"),
+        (&[bus], "tornillo", "martillo", "does not say"),
+        (&[bus], "\"meta\":{", "\"meta\":{\"publish\":false,", "is not of the selection"),
+        (&[note], "tornillo", "martillo", "has other claims than the pack"),
+        (
+            &[note],
+            "## Findings\n",
+            "## Findings\n- Nobody says this.\n",
+            "has other claims than the pack",
+        ),
+        (&["pack/wave-1/taller.md"], " (a question)", "", "no reason"),
+        (
+            &["pack/wave-1/taller.md"],
+            "- La prensa",
+            "- Nobody says this. [@s1]\n- La prensa",
+            "dropped without",
+        ),
+        (&["pack/citations/citations.jsonl"], "\"cid\":\"s2\"", "\"cid\":\"s99\"", "do not count"),
+        (
+            &["pack/summaries/summary-pack.meta.json"],
+            "\"summary_sha256\": \"",
+            "\"summary_sha256\": \"0",
+            "another text",
+        ),
+        (&["week.json"], "\"group\": \"work\"", "\"group\": \"home\"", "has another hash"),
+        (&["pack/manifest.json"], "\"max_summary_kb\": 5", "\"max_summary_kb\": 6", "other limits"),
+    ];
+    let changed = |change: &dyn Fn(&Path), why: &str| {
+        let other = tempfile::tempdir().unwrap();
+        copy(&root.join("pack"), &other.path().join("pack"));
+        copy(&root.join("home/buses"), &other.path().join("home/buses"));
+        std::fs::copy(root.join("week.json"), other.path().join("week.json")).unwrap();
+        change(other.path());
+        let (passes, told) = check(other.path());
+        assert!(!passes && told.contains(why), "{why}: {told}");
+    };
+    for (files, words, by, why) in in_files {
+        changed(&|other| files.iter().for_each(|file| replaced(&other.join(file), words, by)), why);
+    }
+    let orphan =
+        |other: &Path| std::fs::write(other.join("pack/summaries/more.summary.md"), "x").unwrap();
+    changed(&orphan, "no entry names");
+    let swap = |other: &Path| {
+        let file = other.join(pack);
+        let mut value: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        value["summaries"][1]["key_claims"].as_array_mut().unwrap().reverse();
+        std::fs::write(&file, value.to_string()).unwrap();
+    };
+    changed(&swap, "not in the order of the summaries");
+    let long_ids = |other: &Path| {
+        for entry in std::fs::read_dir(other.join("pack/summaries")).unwrap() {
+            let file = entry.unwrap().path();
+            if file.extension().is_some_and(|end| end == "md") {
+                let text = std::fs::read_to_string(&file).unwrap();
+                let long = text.replace("[@s", &format!("[@{}", "s".repeat(60)));
+                std::fs::write(&file, long).unwrap();
+            }
+        }
+    };
+    changed(&long_ids, "of the bytes");
 }
 
 /// A task that a person closes leaves the open tasks, and comes back when it is reopened.

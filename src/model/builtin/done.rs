@@ -1,7 +1,7 @@
 //! Whether a later sentence says that a task is done. Pure, by the words of `[done]` in the language files.
 //!
-//! Contract. A task has one part for each thing that it asks for. A sentence closes a part when it says
-//! in the past that the verb of the part was carried out on its object, or that everything the part names
+//! Contract. A task has one part for each thing that it asks for: `call Ana and Peter` has two. A sentence closes a
+//! part when it says in the past that the verb of the part was carried out on its object, or that everything the part names
 //! is done. A form such as `signed` inside the task is no verb that it asks for. Other names or numbers
 //! than those of the task are another task, and who did a thing is not what it was done to. So is a report that
 //! names something else in the place of what the task names, an older thing, or a part. Nothing closes a
@@ -11,6 +11,7 @@
 //! See docs/adr/0123-what-a-reply-must-say-to-close-a-task.md.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::lexicon::{Done, Form, Habits, Words, lexicon};
@@ -28,10 +29,12 @@ const DIGITS_MIN: usize = 3;
 /// Words between an auxiliary verb and its participle, and between a person and a verb.
 const NEAR: usize = 2;
 /// Numbers of years among the names.
-const YEARS: std::ops::Range<u32> = 1900..2100;
+const YEARS: Range<u32> = 1900..2100;
 /// Numbers of days among the names: weekdays, and behind them the days of a month.
-const DAYS: std::ops::Range<u32> = 1..200;
+const DAYS: Range<u32> = 1..200;
 const DAYS_OF_MONTHS: u32 = 100;
+/// Words such as `and` that join things of one task, at most.
+const JOINED_MAX: usize = 3;
 /// Stands for any verb: `done`.
 const ANY_VERB: u32 = 0;
 
@@ -58,6 +61,11 @@ impl Asked {
     /// The verbs of the sentences that may close it without naming anything.
     pub(crate) fn verbs_on_what_was_named(&self) -> impl Iterator<Item = u32> {
         self.verbs.iter().copied().map(on_what_was_named)
+    }
+
+    /// Whether a sentence says so of several things that were named before: `I sent them.`
+    pub(crate) fn is_among_those_of(&self, told: &SaidDone) -> bool {
+        self.verbs.iter().any(|verb| told.verbs.contains(&on_those_named(*verb)))
     }
 
     /// Whether a sentence says that the verb was carried out on what was named before: `I sent it.`
@@ -99,6 +107,7 @@ pub(crate) fn only_names(task: &str) -> bool {
     words.iter().any(is_polite) && !words.iter().any(|word| is_verb(word) && !is_polite(word))
 }
 
+#[derive(Clone)]
 struct Word<'s> {
     raw: String,
     folded: String,
@@ -305,6 +314,11 @@ fn on_what_was_named(verb: u32) -> u32 {
     verb ^ 0x5bd1_e995
 }
 
+/// As [`on_what_was_named`], of several things: `I sent them.`
+fn on_those_named(verb: u32) -> u32 {
+    verb ^ 0x27d4_eb2f
+}
+
 /// A verb of which a sentence hands over what it asks for.
 fn handed(verb: u32) -> u32 {
     verb ^ 0x9e37_79b9
@@ -430,9 +444,21 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
         let in_date = near.iter().any(|one| {
             dates.months.number(&one.folded).is_some() || one.folded.parse::<u8>().is_ok()
         });
-        found.extend(year(&word.folded).filter(|_| !in_date && !word.is_joined));
+        let is_own = !in_date && !word.is_joined && !is_year_of_place(words, at);
+        found.extend(year(&word.folded).filter(|_| is_own));
     }
     found
+}
+
+/// Whether a year tells the age of what something was done on, in or with, and not of what it was done to: `on a
+/// phone of 2016`.
+fn is_year_of_place(words: &[Word<'_>], at: usize) -> bool {
+    let belongs = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.belongs.contains(word.folded.as_str()))
+    };
+    let near = &words[at.saturating_sub(NEAR + 2)..at];
+    let Some((last, before)) = near.split_last() else { return false };
+    belongs(last) && !last.behind_mark && before.iter().any(leads_around)
 }
 
 /// The day that a thing belongs to: `the room for Sunday`, `el salón del 12 de mayo`, and not `antes del 12`.
@@ -487,9 +513,9 @@ fn count(words: &[Word<'_>], at: usize, is_target: bool) -> bool {
     is_target || !near_month && !is_day && !words.get(at + 1).is_some_and(is_clock)
 }
 
-/// What a task asks for, one part for each verb of a list.
+/// What a task asks for, one part for each verb of a list and for each thing that a word such as `and` joins.
 pub(crate) fn asked(task: &str) -> Vec<Asked> {
-    let words = words_of(unspoken(task));
+    let words = words_of(unlabelled(unspoken(task)));
     let mut parts: Vec<&[Word<'_>]> = Vec::new();
     let mut start = 0;
     for at in 1..words.len() {
@@ -502,7 +528,76 @@ pub(crate) fn asked(task: &str) -> Vec<Asked> {
         }
     }
     parts.push(&words[start..]);
-    parts.into_iter().filter_map(part).collect()
+    parts.into_iter().flat_map(|words| parts_of(words, JOINED_MAX)).collect()
+}
+
+/// A task without the label before it: `Next step: test the form`.
+pub(crate) fn unlabelled(task: &str) -> &str {
+    let ask = &lexicon().ask;
+    let is_label = |label: &str| {
+        let label = words::spaced(label);
+        let lists = [&ask.task_labels, &ask.own_labels, &ask.headings];
+        lists.into_iter().any(|list| list.iter().any(|one| *one == label.trim()))
+    };
+    match task.split_once(": ") {
+        Some((label, rest)) if is_label(label) => rest,
+        _ => task,
+    }
+}
+
+/// The parts of a clause: one, or one for each of the things that it joins.
+fn parts_of(words: &[Word<'_>], deep: usize) -> Vec<Asked> {
+    let things = match verb_place(words).filter(|_| deep > 0) {
+        Some(place) => joined(words, place),
+        None => Vec::new(),
+    };
+    let (Some(first), Some(last)) = (things.first(), things.last()) else {
+        return part(words).into_iter().collect();
+    };
+    let only = |thing: &Range<usize>| {
+        let mut kept = words[..first.start].to_vec();
+        kept.extend_from_slice(&words[thing.clone()]);
+        kept[first.start].behind_mark = first.start > 0 && words[first.start].behind_mark;
+        kept.extend_from_slice(&words[last.end..]);
+        parts_of(&kept, deep - 1)
+    };
+    things.iter().flat_map(only).collect()
+}
+
+/// The things behind the verb that a word such as `and` joins: `Ana, Peter and Rosa`.
+fn joined(words: &[Word<'_>], place: usize) -> Vec<Range<usize>> {
+    let is_one = |at: usize, list: fn(&Done) -> &Words| {
+        languages().any(|habits| list(&habits.done).contains(words[at].folded.as_str()))
+    };
+    let is_joint = |at: usize| is_one(at, |done| &done.joints);
+    let ends = |at: usize| at == place || is_joint(at) || is_one(at, |done| &done.links);
+    let tells = |range: &Range<usize>| {
+        range.clone().any(|at| !is_little(&words[at]) && !is_participle(&words[at]))
+    };
+    let around = |joint: usize| -> Option<Vec<Range<usize>>> {
+        let begin = (0..joint).rev().take_while(|at| !ends(*at)).last()?;
+        let next = (joint + 1..words.len()).find(|at| !is_joint(*at))?;
+        // `Call to Ana and to Peter` repeats its link.
+        let is_again = begin > 0 && words[begin - 1].folded == words[next].folded;
+        let next = if is_again { next + 1 } else { next };
+        let end = (next + 1..words.len()).find(|at| ends(*at) || words[*at].behind_mark);
+        let behind = next..end.unwrap_or(words.len()).max(next);
+        let mut things = Vec::new();
+        let mut from = begin;
+        for at in begin + 1..=joint {
+            if at == joint || words[at].behind_mark {
+                things.push(from..at);
+                from = at;
+            }
+        }
+        things.retain(tells);
+        let is_list = !things.is_empty() && next < words.len() && !ends(next) && tells(&behind);
+        things.push(behind);
+        // `Ana and Ben, please call the cook` speaks to two people.
+        let is_address = joint < place && words[joint..=place].iter().any(|one| one.behind_mark);
+        (is_list && !is_address).then_some(things)
+    };
+    (1..words.len()).filter(|at| is_joint(*at)).find_map(around).unwrap_or_default()
 }
 
 /// Whether the verb at a place is denied: `do not send`, `ruf nicht an`. `Do not forget to send` asks for it.
@@ -527,11 +622,17 @@ fn is_denied(words: &[Word<'_>], place: usize) -> bool {
     (is_before || is_behind()) && !is_forgotten()
 }
 
-fn part(words: &[Word<'_>]) -> Option<Asked> {
-    let content: Vec<usize> = (0..words.len())
+/// The places of the words of a task that carry meaning.
+fn content_of(words: &[Word<'_>]) -> Vec<usize> {
+    (0..words.len())
         .filter(|at| !is_little(&words[*at]) && !is_participle(&words[*at]))
         .take(WORDS_MAX)
-        .collect();
+        .collect()
+}
+
+/// The place of the verb of a task.
+fn verb_place(words: &[Word<'_>]) -> Option<usize> {
+    let content = content_of(words);
     let infinitive = |at: &usize| {
         let word = &words[*at];
         !word.is_name && word.folded.ends_with('n') && words[..*at].iter().any(|one| one.is_name)
@@ -546,7 +647,34 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     let known = (0..words.len()).find(says_what);
     // In German an infinitive stands last and nouns have capitals.
     let last = content.last().copied().filter(infinitive);
-    let place = known.or(last).or(content.first().copied())?;
+    known.or(last).or(content.first().copied())
+}
+
+/// Whether a word leads to where or with what something is done: `on a phone`.
+fn leads_around(word: &Word<'_>) -> bool {
+    languages().any(|habits| habits.done.around.contains(word.folded.as_str()))
+}
+
+/// The places of the words of a task that say on, in or with any thing of a kind: `test it on a real phone`.
+fn on_any(words: &[Word<'_>], place: usize) -> BTreeSet<usize> {
+    let is_one = |at: usize, list: fn(&Done) -> &Words| {
+        words.get(at).is_some_and(|word| {
+            languages().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+        })
+    };
+    let begins = |at: &usize| leads_around(&words[*at]) && is_one(at + 1, |done| &done.any_one);
+    let mut found = BTreeSet::new();
+    for at in (place + 1..words.len()).filter(begins) {
+        let ends = |at: &usize| is_one(*at, |done| &done.links) || words[*at].behind_mark;
+        let end = (at + 2..words.len()).find(ends).unwrap_or(words.len());
+        found.extend(at + 1..end);
+    }
+    found
+}
+
+fn part(words: &[Word<'_>]) -> Option<Asked> {
+    let content = content_of(words);
+    let place = verb_place(words)?;
     // Nobody does what a prohibition asks for, so nothing says that it is done.
     if is_denied(words, place) {
         return None;
@@ -557,7 +685,7 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     };
     let behind = words[place + 1..].iter().position(|word| is_link(word) || word.behind_mark);
     let end = behind.map_or(words.len(), |behind| place + 1 + behind);
-    let nouns = |range: std::ops::Range<usize>| -> BTreeSet<u32> {
+    let nouns = |range: Range<usize>| -> BTreeSet<u32> {
         content
             .iter()
             .filter(|at| range.contains(at) && **at != place && Some(**at) != apart)
@@ -576,12 +704,20 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     if object.is_empty() && words[place + 1..].iter().any(is_asker) {
         object.insert(number("asker"));
     }
+    let around = if object.is_empty() { BTreeSet::new() } else { on_any(words, place) };
+    let mut told = nouns(0..words.len());
+    for at in around.iter().filter(|at| content.contains(at)) {
+        let word = noun(&words[*at].folded);
+        told.retain(|one| *one != word || object.contains(one));
+    }
     // `The signed copy`: the form is no verb of the task, and tells the copy from others.
     let is_quality =
         |at: &usize| *at != place && !is_little(&words[*at]) && is_participle(&words[*at]);
     let qualities = (0..words.len()).filter(is_quality).map(|at| noun(&words[at].folded));
     let qualities: Vec<u32> = qualities.collect();
-    let names = names(words);
+    let told_apart = words.iter().enumerate().filter(|(at, _)| !around.contains(at));
+    let told_apart: Vec<Word<'_>> = told_apart.map(|(_, word)| word.clone()).collect();
+    let names = names(&told_apart);
     let prefix = apart.map_or("", |at| &words[at].folded);
     let whole = format!("{prefix}{}", words[place].folded);
     let mut verbs = BTreeSet::new();
@@ -596,12 +732,7 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     Some(Asked {
         verbs: verbs.into_iter().collect(),
         object: object.into_iter().collect(),
-        words: nouns(0..words.len())
-            .into_iter()
-            .chain(qualities)
-            .collect::<BTreeSet<u32>>()
-            .into_iter()
-            .collect(),
+        words: told.into_iter().chain(qualities).collect::<BTreeSet<u32>>().into_iter().collect(),
         names: names.into_iter().collect(),
     })
 }
@@ -737,6 +868,15 @@ fn told(sentence: &str) -> Option<SaidDone> {
     let mut told_of = content.iter().filter(|at| telling[**at]);
     if names.is_empty() && told_of.all(has_verb) && words.iter().any(stands_for) {
         let named: Vec<u32> = verbs.iter().copied().map(on_what_was_named).collect();
+        let is_several = |word: &Word<'_>| {
+            spoken
+                .iter()
+                .any(|habits| habits.done.stands_for_several.contains(word.folded.as_str()))
+        };
+        if words.iter().any(is_several) {
+            let those: Vec<u32> = verbs.iter().copied().map(on_those_named).collect();
+            verbs.extend(those);
+        }
         verbs.extend(named);
     }
     // What only tells who did something is not done to anything. `If it is paid, we are done` says nothing.
@@ -855,7 +995,7 @@ pub(crate) fn reports(text: &str) -> bool {
         is_person(word) && is_asker(word)
             || spoken.iter().any(|habits| habits.done.own_endings.iter().any(ends))
     };
-    let asks = |clause: std::ops::Range<usize>| {
+    let asks = |clause: Range<usize>| {
         let spaced = in_clause(&words[clause.clone()]);
         let is_later = spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here));
         // What others will do is no task of the speaker.
@@ -877,7 +1017,7 @@ fn carried_out_by(spoken: &[&Habits], words: &[Word<'_>], at: usize) -> bool {
 
 /// The clauses of a sentence: they end at marks, and before a joint with a person or with what is not yet done
 /// behind it.
-fn clauses(spoken: &[&Habits], words: &[Word<'_>]) -> Vec<std::ops::Range<usize>> {
+fn clauses(spoken: &[&Habits], words: &[Word<'_>]) -> Vec<Range<usize>> {
     let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
         spoken.iter().any(|habits| list(&habits.done).contains(word.folded.as_str()))
     };
@@ -1146,6 +1286,9 @@ mod tests {
                 &done.separable,
                 &done.handing_over,
                 &done.stands_for,
+                &done.stands_for_several,
+                &done.any_one,
+                &done.around,
             ];
             let words = words.into_iter().flat_map(|list| list.iter().map(|word| &**word));
             let phrases = [
@@ -1202,7 +1345,11 @@ mod tests {
             2
         );
         assert_eq!(asked("Please call Ana and send her the plan.").len(), 2);
-        assert_eq!(asked("Send the plan and the budget to Ana.").len(), 1);
+        assert_eq!(asked("Send the plan and the budget to Ana.").len(), 2);
+        assert_eq!(asked("Please call Ana, Peter and Rosa before Friday.").len(), 3);
+        assert_eq!(asked("Send the plan and the budget to Ana and Peter.").len(), 4);
+        assert_eq!(asked("Ana and Peter, please call the cook.").len(), 1);
+        assert_eq!(asked("Send the plan by Friday and no later.").len(), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::super::rank::quality;
 use super::super::text::words::{Token, spaced};
 use super::super::text::{Kind, Role};
 use super::due::names_last_weekday;
-use super::duties::{asks_only_in_seeming, is_labelled, is_own_duty, is_own_note};
+use super::duties::{asks_around, asks_only_in_seeming, is_labelled, is_own_duty, is_own_note};
 use super::posting::Postings;
 use super::scene::{Focus, Scene};
 use super::signals::{is_open_box, signals};
@@ -183,6 +183,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         // A machine's report orders nothing by the way: `Change your settings.`
         let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
+            || asks_around(said)
             || quality::asks_by_thanks(said)
             || is_labelled(said)
             || is_note && is_own_duty(said)
@@ -379,6 +380,48 @@ mod tests {
                 &["@lena fix the login test"],
             ),
             ("Order 5513 was never delivered.\n", &[]),
+            (
+                "Hi Tom,\n\nI still need the floor plan from you by Friday.\n\nBest,\nNora\n",
+                &["I still need the floor plan from you by Friday."],
+            ),
+            (
+                "Hi Tom,\n\nCould I have the list by Monday? The hall is booked.\n\nBest,\nNora\n",
+                &["Could I have the list by Monday?"],
+            ),
+            (
+                "Hi Tom,\n\nDo let me have your measurements before 3 May.\n\nBest,\nNora\n",
+                &["Do let me have your measurements before 3 May."],
+            ),
+            (
+                "Hi Tom,\n\nI am still waiting for the photos from you.\n\nBest,\nNora\n",
+                &["I am still waiting for the photos from you."],
+            ),
+            ("Hi Tom,\n\nI don't need anything from you now.\n\nBest,\nNora\n", &[]),
+            ("Hi Tom,\n\nI got the plan from you. Thanks!\n\nBest,\nNora\n", &[]),
+            (
+                "Hola Luis:\n\nMe falta que me mandes el plano antes del viernes.\n\nSaludos,\nNora\n",
+                &["Me falta que me mandes el plano antes del viernes."],
+            ),
+            (
+                "Hola Luis:\n\nTodavía necesito de tu parte el plano.\n\nSaludos,\nNora\n",
+                &["Todavía necesito de tu parte el plano."],
+            ),
+            (
+                "Hallo Tom,\n\nich brauche den Plan noch von dir bis Freitag.\n\nGruß\nNora\n",
+                &["ich brauche den Plan noch von dir bis Freitag."],
+            ),
+            (
+                "Hallo Tom,\n\nkönnte ich die Liste bis Montag haben?\n\nGruß\nNora\n",
+                &["könnte ich die Liste bis Montag haben?"],
+            ),
+            (
+                "Bonjour Luc,\n\nIl me manque encore le plan de ta part pour vendredi.\n\nCordialement,\nNora\n",
+                &["Il me manque encore le plan de ta part pour vendredi."],
+            ),
+            (
+                "Bonjour Luc,\n\nPourrais-je avoir la liste avant lundi ?\n\nCordialement,\nNora\n",
+                &["Pourrais-je avoir la liste avant lundi ?"],
+            ),
             (
                 "Der Zettel muss bis Mittwoch bei mir sein.\n",
                 &["Der Zettel muss bis Mittwoch bei mir sein."],

@@ -10,7 +10,9 @@ use chrono::NaiveDate;
 use super::super::done::{self, Asked, SaidDone};
 use super::super::lexicon::lexicon;
 use super::super::rank::select::Quoted;
+use super::super::text::Role;
 use super::super::text::words::{fold, spaced};
+use super::duties::is_own_duty;
 use super::scene::Scene;
 use super::speakers::speaker;
 
@@ -79,10 +81,14 @@ impl Scene<'_, '_> {
     }
 
     /// Whether somebody reports later in the same talk that what a sentence asks for is done. `I called him` speaks of
-    /// the only call that was asked for, and a bare `done` of the only request right before it.
+    /// the only call that was asked for, and a bare `done` of the only request right before it, or of the only thing
+    /// that its speaker had to do.
     pub(crate) fn is_reported_done(&self, at: usize) -> bool {
         let by = |at: usize| speaker(self.text, self.text.block_of(at)).map(fold);
         let own = by(at);
+        if self.is_own_done(at) {
+            return true;
+        }
         if own.is_none() {
             return false;
         }
@@ -111,6 +117,30 @@ impl Scene<'_, '_> {
         let any_verb = done::only_names(self.text.sentence(at));
         let is_meant = |one: &SaidDone| one.is_bare() || any_verb && one.names_nothing();
         is_only && done::all_told(&answer).any(|one| is_meant(&one))
+    }
+
+    /// Whether somebody says of the only thing that they had to do that it is done: `I need to rename the photos.` …
+    /// `Done, they have their names.`
+    fn is_own_done(&self, at: usize) -> bool {
+        let said = |at: usize| self.text.sentence(at);
+        if !done::speaks_of_self(said(at)) {
+            return false;
+        }
+        // A user of a program has a role, and often no name.
+        let voice = |at: usize| {
+            let block = self.text.block_of(at);
+            let name = speaker(self.text, block).map(fold);
+            (name.is_some() || block.role == Role::User).then_some((name, block.role))
+        };
+        let own = voice(at);
+        let is_own = |other: &usize| own.is_some() && voice(*other) == own;
+        let is_duty =
+            |other: &usize| self.asks().binary_search(other).is_ok() || is_own_duty(said(*other));
+        let end = self.text.sentences.len();
+        let is_only = !(0..end).filter(is_own).any(|other| other != at && is_duty(&other));
+        let later = (at + 1..end).take(REPORT_SENTENCES_MAX).filter(is_own);
+        let later: Vec<&str> = later.map(said).collect();
+        own.is_some() && is_only && done::all_told(&later).any(|one| one.is_bare())
     }
 
     /// Whether no other request of the talk asks for the verb of a report that names nothing.
@@ -195,6 +225,25 @@ mod tests {
             let found: Vec<&str> =
                 scene.open_asks().into_iter().map(|at| read.sentence(at)).collect();
             assert_eq!(found, open, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_bare_report_closes_the_only_thing_that_its_speaker_had_to_do() {
+        for (told, is_done) in [
+            ("Done, all 300 have their day. Four had no date.", true),
+            ("Not done yet.", false),
+            ("Done with the letter.", false),
+            ("I also need to send the letter. Done!", false),
+        ] {
+            let source = format!(
+                "user: I need to rename 300 photos.\nassistant: Use a script. Try it on a copy first.\n\
+                 user: {told}\n"
+            );
+            let (read, hints, inputs) =
+                (Text::new(vec![Part { id: "a", text: &source }]), Hints::default(), Map::new());
+            let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+            assert_eq!(scene.is_reported_done(0), is_done, "{source}");
         }
     }
 

@@ -4,8 +4,11 @@
 //! date of a sentence that asks for something is taken, unless it is the time of the event the text is
 //! about.
 
+use std::collections::BTreeSet;
+
 use chrono::NaiveDate;
 
+use super::super::done;
 use super::super::extract::dates::{self, DateTimeMention};
 use super::super::lexicon::lexicon;
 use super::super::text::words::spaced;
@@ -92,7 +95,8 @@ pub(crate) fn names_last_weekday(sentence: &str) -> bool {
     })
 }
 
-/// The only last day of a text whose only request stands near it: `The fee is due on 29 May. Please pay online.`
+/// The only last day of a text whose only request stands near it, and of what that request speaks:
+/// `The fee is due on 29 May. Please pay online.`
 fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
     let [ask] = scene.asks() else { return None };
     if focus.sentences.binary_search(ask).is_err() {
@@ -104,7 +108,26 @@ fn only_due(scene: &Scene<'_, '_>, focus: &Focus) -> Option<DateTimeMention> {
     });
     let found = due.next()?;
     let near = found.mention.sentence.abs_diff(*ask) <= APART_MAX;
-    (near && due.all(|other| other.date == found.date)).then_some(*found)
+    let is_only = near && due.all(|other| other.date == found.date);
+    let is_of_it = || is_day_of(scene.text, found, *ask);
+    (is_only && is_of_it()).then_some(*found)
+}
+
+/// Whether the last day in one sentence is that of what another one asks for: it is called a deadline, both name one
+/// thing, or the request names nothing of its own. `The report is handed in until 30 June` says nothing of a contract.
+fn is_day_of(text: &Text<'_>, when: &DateTimeMention, ask: usize) -> bool {
+    /// Words of a request that names nothing but what to do.
+    const BARE_MAX: usize = 2;
+    /// Letters of a word that count: endings differ.
+    const STEM_CHARS: usize = 5;
+    let (dated, asked) = (text.sentence(when.mention.sentence), text.sentence(ask));
+    let stems = |said: &str| -> BTreeSet<String> {
+        let words = done::content(said).into_iter();
+        words.map(|word| word.chars().take(STEM_CHARS).collect()).collect()
+    };
+    event::names_deadline(text, when.mention.sentence)
+        || done::content(asked).len() <= BARE_MAX
+        || !stems(dated).is_disjoint(&stems(asked))
 }
 
 fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
@@ -114,7 +137,48 @@ fn is_past(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Map;
+
+    use super::super::hints::Hints;
     use super::*;
+
+    #[test]
+    fn the_last_day_of_another_thing_is_no_day_of_a_request() {
+        for (source, day) in [
+            ("The fee is due on 29 May. Please pay online.\n", Some("2026-05-29")),
+            ("The form is wanted by 29 May. Please send the form to Ana.\n", Some("2026-05-29")),
+            (
+                "The grant is paid in April and the report is handed in until 30 June. To sign the \
+                 contract you must show your passport at the desk.\n",
+                None,
+            ),
+            (
+                "El primer pago se hace en abril y la rendición se entrega hasta el 30 de junio. Para firmar \
+                 el convenio hay que presentar el DNI en Mitre 455.\n",
+                None,
+            ),
+            (
+                "Der Bericht wird bis 30. Juni abgegeben. Bitte bringen Sie für den Vertrag Ihren Ausweis mit.\n",
+                None,
+            ),
+            (
+                "Le rapport se rend avant le 30 juin. Pour signer la convention, veuillez présenter une pièce \
+                 d'identité.\n",
+                None,
+            ),
+        ] {
+            let read = Text::new(vec![Part { id: "a", text: source }]);
+            let hints = Hints { anchor: vec!["date".to_owned()], ..Hints::default() };
+            let mut inputs = Map::new();
+            inputs.insert("date".to_owned(), "2026-03-06".into());
+            let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+            let asked = scene.asks().to_vec();
+            let focus = Focus { sentences: asked.clone(), ..Focus::default() };
+            let found = deadline(&scene, &focus, true).and_then(|when| when.date);
+            assert_eq!(asked.len(), 1, "{source}");
+            assert_eq!(found.map(|day| day.to_string()).as_deref(), day, "{source}");
+        }
+    }
 
     #[test]
     fn the_only_day_that_a_task_names_is_its_day() {

@@ -71,12 +71,24 @@ fn label_of(said: &str) -> Option<String> {
     is_label.then(|| spaced(label).trim().to_owned())
 }
 
+/// Whether a clause asks for something by words around what it asks for: `I still need the plan from you`.
+pub(crate) fn asks_around(said: &str) -> bool {
+    let around = lexicon().ask.requests.iter().filter(|phrase| phrase.contains('…'));
+    let around: Vec<&String> = around.collect();
+    let asks = |clause: &String| {
+        !is_taken_back(clause) && around.iter().any(|phrase| in_order(clause, phrase))
+    };
+    clauses(said).iter().any(asks)
+}
+
 /// Whether all that a sentence seems to ask for is taken back, or is only polite: `You don't have to come`.
 pub(crate) fn asks_only_in_seeming(said: &str) -> bool {
     let all = clauses(said);
     let is_real = |clause: &String| {
         !is_taken_back(clause)
-            && (says_any(clause, &lexicon().ask.requests) || begins_with_order(clause))
+            && (says_any(clause, &lexicon().ask.requests)
+                || asks_around(clause)
+                || begins_with_order(clause))
     };
     all.iter().any(|one| is_taken_back(one)) && !all.iter().any(is_real)
 }

@@ -449,7 +449,13 @@ pub(super) fn is_due_in(text: &Text<'_>, when: &DateTimeMention) -> bool {
             .starts(|offset| if from + offset < at { word(from + offset) } else { "" })
             .is_some()
     });
-    before
-        || (0..tokens.len())
-            .any(|from| dates.deadlines.starts(|offset| word(from + offset)).is_some())
+    before || names_deadline(text, when.mention.sentence)
+}
+
+/// Whether a sentence calls a day the last one: `the deadline is`.
+pub(super) fn names_deadline(text: &Text<'_>, sentence: usize) -> bool {
+    let tokens = text.tokens_of(sentence);
+    let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
+    let deadlines = &lexicon().dates.deadlines;
+    (0..tokens.len()).any(|from| deadlines.starts(|offset| word(from + offset)).is_some())
 }

@@ -9,6 +9,7 @@
 //! - codes of gift cards;
 //! - an amount of coins;
 //! - money to a new account, or from somebody who cannot be asked back;
+//! - a copy of identity papers and money at once, in haste;
 //! - the fee of a parcel behind a link.
 //!
 //! Haste alone makes no fraud: people are in haste every day. A sentence that warns of such demands is none.
@@ -29,6 +30,15 @@ pub(crate) fn demands<'t>(sentences: impl Iterator<Item = &'t str>) -> bool {
             || says(sentence, &words.cards) && says(sentence, &words.brands)
     };
     let pressed = anywhere(&words.ways) || anywhere(&words.threats);
+    let pays = |sentence: &String| says(sentence, &words.payments) || names_amount(sentence);
+    let asks_money =
+        said.iter().any(|one| orders(one) && (pays(one) || says(one, &words.advances)));
+    let in_haste = || pressed || anywhere(&words.haste);
+    // `Our invoices are paid to the new account FR76 …` orders without an order.
+    let moves_account = said.iter().any(|one| says(one, &words.new_accounts) && names_iban(one));
+    if moves_account && said.iter().any(|one| pays(one) || says(one, &words.bills)) {
+        return true;
+    }
     let in_secret = anywhere(&words.secrecy);
     let buys_vouchers = said.iter().any(is_voucher);
     said.iter().filter(|sentence| orders(sentence)).any(|sentence| {
@@ -41,10 +51,14 @@ pub(crate) fn demands<'t>(sentences: impl Iterator<Item = &'t str>) -> bool {
             || has(&words.accounts) && in_secret
             || has(&words.accounts) && has(&words.papers) && !anywhere(&words.reasons)
             || has_identity && anywhere(&words.gains)
+            || has(&words.papers)
+                && has(&words.sends)
+                && asks_money
+                && in_haste()
+                && !anywhere(&words.reasons)
             || has(&words.codes) && buys_vouchers
             || names_coins(sentence)
-            || (has(&words.payments) || names_amount(sentence))
-                && (in_secret || anywhere(&words.new_accounts))
+            || pays(sentence) && (in_secret || anywhere(&words.new_accounts))
             || has(&words.fees) && has(&words.ways) && anywhere(&words.parcels)
     })
 }
@@ -101,6 +115,18 @@ fn names_amount(spaced: &str) -> bool {
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let is_amount = |one: &str, other: &str| is_number(one) && is_currency(other);
     words.windows(2).any(|two| is_amount(two[0], two[1]) || is_amount(two[1], two[0]))
+}
+
+/// The number of an account: `FR76 3000 6000`.
+fn names_iban(spaced: &str) -> bool {
+    const BEGIN: usize = 4;
+    let begins = |word: &str| {
+        let bytes = word.as_bytes();
+        bytes.len() >= BEGIN
+            && bytes[..2].iter().all(u8::is_ascii_alphabetic)
+            && bytes[2..BEGIN].iter().all(u8::is_ascii_digit)
+    };
+    spaced.split_whitespace().any(begins)
 }
 
 /// `0.5 bitcoin` or `300 euros in bitcoin`, and not `the bitcoin report`.
@@ -185,6 +211,10 @@ mod tests {
             &words.currencies,
             &words.payments,
             &words.secrecy,
+            &words.sends,
+            &words.haste,
+            &words.advances,
+            &words.bills,
             &words.new_accounts,
             &words.parcels,
             &words.fees,

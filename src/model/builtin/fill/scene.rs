@@ -343,6 +343,9 @@ impl<'t, 'a> Scene<'t, 'a> {
             if matches!(purpose, Purpose::Result | Purpose::Pending) {
                 found.retain(|&at| !self.text.sentence(at).trim_end().ends_with('?'));
             }
+            if purpose == Purpose::Pending {
+                found.retain(|&at| !self.is_reported_done(at));
+            }
         } else if !over.cues.is_empty() {
             asked = true;
             found.extend(self.index().sentences(over.cues.iter().map(String::as_str)));

@@ -58,6 +58,12 @@ impl Language {
         own.unwrap_or("Done")
     }
 
+    /// The word for what is to do, in English where the language has none.
+    pub(crate) fn to_do(self) -> &'static str {
+        let own = self.habits().and_then(|habits| habits.to_do_label.as_deref());
+        own.unwrap_or("To do")
+    }
+
     /// The words for one row of a table and for several, in English where the language has none.
     pub(crate) fn rows(self) -> [&'static str; 2] {
         let own = self.habits().and_then(|habits| habits.rows.as_ref());
@@ -120,6 +126,7 @@ pub struct Habits {
     /// What stands before an item that is done.
     #[serde(default)]
     done_label: Option<String>,
+    to_do_label: Option<String>,
     /// What a program that answers is called before what it says.
     #[serde(default)]
     pub(crate) assistant: Option<String>,
@@ -198,6 +205,12 @@ pub(crate) struct Done {
     pub handing_over: Words,
     /// What stands for a thing that was named before: `I sent it.`
     pub stands_for: Words,
+    /// Those of them that stand for several things.
+    pub stands_for_several: Words,
+    /// Words before a thing that may be any of its kind: `on a phone`.
+    pub any_one: Words,
+    /// Words that lead to where or with what something is done.
+    pub around: Words,
     /// Endings of verbs, the longest first.
     pub endings: Vec<String>,
     /// Parts of verbs that stand alone behind them: `ruf … an`.
@@ -401,6 +414,7 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     events: Vec<String>,
     offers: Vec<String>,
     bulk: Vec<String>,
+    subscriptions: Vec<String>,
     links: Vec<String>,
     wishes: Vec<String>,
     conditions: Vec<String>,
@@ -452,6 +466,10 @@ lists!(
         currencies: Vec<String>,
         payments: Vec<String>,
         secrecy: Vec<String>,
+    sends: Vec<String>,
+    haste: Vec<String>,
+    advances: Vec<String>,
+    bills: Vec<String>,
         new_accounts: Vec<String>,
         parcels: Vec<String>,
         fees: Vec<String>,

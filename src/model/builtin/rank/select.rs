@@ -229,7 +229,11 @@ impl Quoted {
                 }
                 sentence.start
             }
-            Some(false) => sentence.start,
+            Some(false) => {
+                self.text.push_str(text.language.to_do());
+                self.text.push_str(COLON);
+                sentence.start
+            }
             None => {
                 let telling = || {
                     text.heading_that_tells(index)

@@ -7,6 +7,7 @@
 pub mod blocks;
 pub(crate) mod decisions;
 pub(crate) mod finished;
+pub(crate) mod footers;
 pub mod hash;
 pub(crate) mod history;
 pub(crate) mod inline;
