@@ -19,9 +19,10 @@ const DAMPING: f64 = 0.85;
 const STEPS: usize = 8;
 /// Sums of cosines up to this are rounding, not likeness.
 const ISOLATED: f64 = 1e-6;
-/// Weight of centrality and of position, before quality.
-const WEIGHT_CENTRALITY: f64 = 0.4;
-const WEIGHT_LEAD: f64 = 0.6;
+/// Weight of centrality, of position, and of any sentence, before quality.
+const WEIGHT_CENTRALITY: f64 = 0.5;
+const WEIGHT_LEAD: f64 = 0.3;
+const WEIGHT_ANY: f64 = 0.2;
 
 /// The sparse sentence-term matrix with unit rows.
 pub struct Matrix {
@@ -142,7 +143,8 @@ pub fn score(text: &Text<'_>, matrix: &Matrix) -> Vec<f64> {
     let ages = by_age(text);
     (0..matrix.rows())
         .map(|row| {
-            let interest = WEIGHT_CENTRALITY * centrality[row] + WEIGHT_LEAD * lead[row];
+            let interest =
+                WEIGHT_CENTRALITY * centrality[row] + WEIGHT_LEAD * lead[row] + WEIGHT_ANY;
             interest * quality::of(text, row) * ages[row]
         })
         .collect()

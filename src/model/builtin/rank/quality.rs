@@ -4,7 +4,7 @@
 use super::super::lexicon::{Phrases, Words, lexicon};
 use super::super::text::stopwords::is_stop_word;
 use super::super::text::words::{Token, fold, spaced};
-use super::super::text::{Block, Kind, Role, Text, inline, lines};
+use super::super::text::{Block, Kind, Role, Text, inline, lines, manuals};
 
 /// Sentences of a part over which its lead fades.
 const LEAD_FADE: f64 = 2.0;
@@ -22,6 +22,10 @@ const HEADED: f64 = 1.3;
 /// How many blocks above a sentence its heading is looked for.
 const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
+/// Factor of a sentence that says what is not so: a limit, an exception, a refusal.
+const DENIED: f64 = 1.3;
+/// Factor of a long sentence that begins with thanks or a greeting.
+const THANKED: f64 = 0.5;
 /// Factor of a sentence about licences, and of one under a heading for what is beside the matter.
 const ASIDE: f64 = 0.2;
 /// Words of a heading for what is beside the matter. A longer one is about more.
@@ -180,6 +184,12 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     if is_announced(text, sentence) {
         factor *= HEADED;
     }
+    if denies(text, sentence) {
+        factor *= DENIED;
+    }
+    if thanks(text, sentence) {
+        factor *= THANKED;
+    }
     if has_figure(text, sentence) {
         factor *= FIGURE;
     }
@@ -236,7 +246,10 @@ fn is_announced(text: &Text<'_>, sentence: usize) -> bool {
 
 /// Whether a sentence is beside the matter of most texts: about a licence, or about how to take part.
 pub(crate) fn is_beside(text: &Text<'_>, sentence: usize) -> bool {
-    is_aside(text, sentence) || says_any(text, sentence, &lexicon().weight.licences)
+    let block = text.block_of(sentence);
+    is_aside(text, sentence)
+        || says_any(text, sentence, &lexicon().weight.licences)
+        || block.kind == Kind::Item && manuals::is_usual_option(said_in(text, block))
 }
 
 /// Whether the heading above a sentence is one for what is beside the matter: `License`, `How to contribute`.
@@ -299,12 +312,23 @@ fn has_figure(text: &Text<'_>, sentence: usize) -> bool {
     digits >= 2 || (digits > 0 && said.contains(['%', '$', '€', '£']))
 }
 
+/// Whether a sentence says what is not so: `Other calls are not repeated.`
+fn denies(text: &Text<'_>, sentence: usize) -> bool {
+    let denials = &lexicon().denials;
+    text.tokens_of(sentence).iter().any(|token| denials.contains(text.folded(token)))
+}
+
+/// Whether a sentence begins with thanks or a greeting, and asks for nothing.
+fn thanks(text: &Text<'_>, sentence: usize) -> bool {
+    starts_with(text, text.tokens_of(sentence), &lexicon().weight.courtesy)
+        && !asks_by_thanks(text.sentence(sentence))
+}
+
 /// Factor of a greeting, a thank-you or a goodbye; `None` for anything else.
 pub(crate) fn courtesy(text: &Text<'_>, sentence: usize) -> Option<f64> {
     let tokens = text.tokens_of(sentence);
-    let opens = starts_with(text, tokens, &lexicon().weight.courtesy);
     match tokens.len() {
-        _ if !opens || asks_by_thanks(text.sentence(sentence)) => None,
+        _ if !thanks(text, sentence) => None,
         0..=4 => Some(0.08),
         5..=9 => Some(0.35),
         _ => None,

@@ -1,7 +1,8 @@
 //! Picks sentences under a budget without saying the same thing twice, and joins them with their spans.
 //!
 //! Greedy: the next sentence is the one whose score, less its likeness to what is already picked, is
-//! highest and that still fits. The picked ones are put back into reading order. The first always
+//! highest and that still fits. New words and new numbers count more than those that a picked one has. The
+//! picked ones are put back into reading order. The first always
 //! fits: it is cut at a word if the budget is smaller than it.
 
 use std::collections::HashSet;
@@ -12,12 +13,17 @@ use super::super::text::finished::{is_struck, says_done};
 use super::super::text::hash::Fast;
 use super::super::text::inline;
 use super::super::text::tables::{self, Record, Row};
-use super::super::text::{Text, lines};
+use super::super::text::{Text, lines, manuals};
 use super::Matrix;
 use super::antecedents::{Leaning, leaning};
 
 /// Weight of likeness to what is already picked.
 const REDUNDANCY: f64 = 0.5;
+/// Part of the weight of a sentence that says nothing new.
+const NEWS_LEAST: f64 = 0.05;
+/// What the square root of the count of new numbers adds to the weight of a sentence, and how many count.
+const NEW_FIGURES: f64 = 0.5;
+const FIGURES_MAX: usize = 3;
 /// Sentences considered for each one picked.
 const CANDIDATES_PER_PICK: usize = 12;
 /// Likeness above which a sentence is a repetition and never picked.
@@ -48,16 +54,26 @@ pub fn pick(
     order.truncate(budget.sentences.saturating_mul(CANDIDATES_PER_PICK).max(40));
     let mut likeness = vec![0.0_f64; order.len()];
     let mut picked: Vec<usize> = Vec::new();
+    // What a single sentence says counts, and not how many numbers it holds.
+    let counts = budget.sentences > 1;
+    let in_sentence = |at: &usize| if counts { figures(text.sentence(*at)) } else { Vec::new() };
+    let figures: Vec<Vec<&str>> = order.iter().map(in_sentence).collect();
+    let mut shown = Shown::default();
     let mut bytes = 0;
     let is_allowed: HashSet<usize, Fast> = allowed.iter().copied().collect();
     while picked.len() < budget.sentences {
         let room = budget.bytes.saturating_sub(bytes);
         let fits = |at: &usize| picked.is_empty() || length(text, order[*at]) < room;
-        let worth = |at: usize| scores[order[at]] * (1.0 - REDUNDANCY * likeness[at]);
+        let worth = |at: usize| {
+            let like = 1.0 - REDUNDANCY * likeness[at];
+            scores[order[at]] * like * shown.news(matrix, order[at]) * shown.figures(&figures[at])
+        };
         let best = (0..order.len())
             .filter(|&at| likeness[at] < REPETITION)
             .filter(fits)
-            .max_by(|&a, &b| worth(a).total_cmp(&worth(b)).then(order[b].cmp(&order[a])));
+            .map(|at| (at, worth(at)))
+            .max_by(|(a, x), (b, y)| x.total_cmp(y).then(order[*b].cmp(&order[*a])))
+            .map(|(at, _)| at);
         let Some(best) = best else { break };
         let sentence = order[best];
         // A sentence that leans on others is shown with them, or not at all.
@@ -79,6 +95,7 @@ pub fn pick(
         for one in missing.into_iter().chain([sentence]) {
             bytes += length(text, one) + 1;
             picked.push(one);
+            shown.add(matrix, text, one);
             for (at, &other) in order.iter().enumerate() {
                 likeness[at] =
                     if other == one { 1.0 } else { likeness[at].max(matrix.cosine(one, other)) };
@@ -91,6 +108,41 @@ pub fn pick(
     }
     picked.sort_unstable();
     picked
+}
+
+/// What the picked sentences say already.
+#[derive(Default)]
+struct Shown<'t> {
+    terms: HashSet<u32, Fast>,
+    figures: HashSet<&'t str, Fast>,
+}
+
+impl<'t> Shown<'t> {
+    fn add(&mut self, matrix: &Matrix, text: &'t Text<'_>, sentence: usize) {
+        self.terms.extend(matrix.row(sentence).map(|(term, _)| term));
+        self.figures.extend(figures(text.sentence(sentence)));
+    }
+
+    /// Factor of a sentence by the weight of its words that nothing shown has.
+    fn news(&self, matrix: &Matrix, sentence: usize) -> f64 {
+        let row = matrix.row(sentence).filter(|(term, _)| !self.terms.contains(term));
+        let fresh: f64 = row.map(|(_, weight)| weight * weight).sum();
+        (NEWS_LEAST + fresh).sqrt()
+    }
+
+    /// Factor of a sentence by its numbers that nothing shown has: amounts, days, times.
+    #[allow(clippy::cast_precision_loss, reason = "a few numbers")]
+    fn figures(&self, figures: &[&str]) -> f64 {
+        let fresh = figures.iter().filter(|one| !self.figures.contains(*one)).count();
+        1.0 + NEW_FIGURES * (fresh.min(FIGURES_MAX) as f64).sqrt()
+    }
+}
+
+/// The numbers of two signs or more in a sentence.
+fn figures(said: &str) -> Vec<&str> {
+    let is_sign = |c: char| matches!(c, '.' | ',' | ':');
+    let numbers = said.split(|c: char| !(c.is_ascii_digit() || is_sign(c)));
+    numbers.map(|one| one.trim_matches(is_sign)).filter(|one| one.len() > 1).collect()
 }
 
 fn length(text: &Text<'_>, sentence: usize) -> usize {
@@ -254,6 +306,15 @@ impl Quoted {
             }
         };
         let begin = self.text.len();
+        let label = manuals::option_label(said).filter(|_| start == sentence.start);
+        let start = match label {
+            Some(label) => {
+                self.push_range(text, sentence.part, start, start + label.end, bytes);
+                self.push_plain(COLON);
+                start + label.end + said[label.end..].len() - said[label.end..].trim_start().len()
+            }
+            None => start,
+        };
         self.push_range(text, sentence.part, start, sentence.end, bytes);
         if start == sentence.start && follows_greeting(text, index) {
             self.capitalize(begin);

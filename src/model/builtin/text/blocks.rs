@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::super::extract::written;
 use super::super::lexicon::lexicon;
 use super::logs::{self, ENTRY_LEVEL, Log, LogLine};
+use super::manuals::{self, Manual};
 use super::stopwords::is_stop_word;
 use super::words::{fold, spaced};
 use super::{inline, lines, versions};
@@ -229,6 +230,8 @@ struct Splitter<'a> {
     is_mail: bool,
     /// The log of changes that the text is.
     log: Option<Log>,
+    /// The manual page that the text is.
+    manual: Option<Manual>,
     /// Below the rule of a table.
     in_ruled: bool,
     in_quote: bool,
@@ -278,6 +281,7 @@ impl<'a> Splitter<'a> {
             in_headers: true,
             is_mail: begins_as_mail(source),
             log,
+            manual: manuals::manual_of(source).filter(|_| role == Role::None),
             underline: None,
             second_line: None,
             has_text: false,
@@ -333,6 +337,9 @@ impl<'a> Splitter<'a> {
         if self.in_comment || trimmed.starts_with("<!--") && start < self.comments_end {
             return self.comment_line(start, line);
         }
+        if let Some(manual) = self.manual {
+            return self.manual_line(manual.line(line, self.next, self.section), text);
+        }
         if let Some(found) = self.log.and_then(|log| logs::line_of(log, line)) {
             return match found {
                 LogLine::Head(name) => {
@@ -360,6 +367,23 @@ impl<'a> Splitter<'a> {
             return;
         }
         self.plain_line(start, line, text);
+    }
+
+    /// A line of a manual page.
+    fn manual_line(&mut self, line: manuals::Line, text: Range<usize>) {
+        match line {
+            manuals::Line::Frame => self.single(Kind::Signature, text),
+            manuals::Line::Heading(level) => self.heading(level, text),
+            manuals::Line::Item => {
+                self.close();
+                self.extend(Kind::Item, text);
+            }
+            manuals::Line::Words => {
+                let is_item = self.open.as_ref().is_some_and(|open| open.kind == Kind::Item);
+                self.extend(if is_item { Kind::Item } else { Kind::Paragraph }, text);
+            }
+            manuals::Line::Code => self.extend(Kind::Code, text),
+        }
     }
 
     /// A line in a comment of HTML, or one that begins with comments. Words behind them are text.

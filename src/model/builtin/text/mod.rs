@@ -14,6 +14,7 @@ pub(crate) mod inline;
 pub mod language;
 pub mod lines;
 pub(crate) mod logs;
+pub(crate) mod manuals;
 pub mod sentences;
 pub mod stopwords;
 pub(crate) mod tables;
