@@ -22,8 +22,6 @@ const HEADED: f64 = 1.3;
 /// How many blocks above a sentence its heading is looked for.
 const SECTION_BLOCKS_MAX: usize = 200;
 const FIGURE: f64 = 1.4;
-/// Factor of a sentence that says what is not so: a limit, an exception, a refusal.
-const DENIED: f64 = 1.3;
 /// Factor of a long sentence that begins with thanks or a greeting.
 const THANKED: f64 = 0.5;
 /// Factor of a sentence about licences, and of one under a heading for what is beside the matter.
@@ -184,9 +182,6 @@ fn by_phrases(text: &Text<'_>, sentence: usize) -> f64 {
     if is_announced(text, sentence) {
         factor *= HEADED;
     }
-    if denies(text, sentence) {
-        factor *= DENIED;
-    }
     if thanks(text, sentence) {
         factor *= THANKED;
     }
@@ -313,7 +308,7 @@ fn has_figure(text: &Text<'_>, sentence: usize) -> bool {
 }
 
 /// Whether a sentence says what is not so: `Other calls are not repeated.`
-fn denies(text: &Text<'_>, sentence: usize) -> bool {
+pub(crate) fn denies(text: &Text<'_>, sentence: usize) -> bool {
     let denials = &lexicon().denials;
     text.tokens_of(sentence).iter().any(|token| denials.contains(text.folded(token)))
 }

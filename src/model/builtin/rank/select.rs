@@ -14,13 +14,15 @@ use super::super::text::hash::Fast;
 use super::super::text::inline;
 use super::super::text::tables::{self, Record, Row};
 use super::super::text::{Text, lines, manuals};
-use super::Matrix;
 use super::antecedents::{Leaning, leaning};
+use super::{Matrix, quality};
 
 /// Weight of likeness to what is already picked.
 const REDUNDANCY: f64 = 0.5;
 /// Part of the weight of a sentence that says nothing new.
 const NEWS_LEAST: f64 = 0.05;
+/// Factor of a sentence that says what is not so: a limit, an exception, a refusal.
+const DENIED: f64 = 1.3;
 /// What the square root of the count of new numbers adds to the weight of a sentence, and how many count.
 const NEW_FIGURES: f64 = 0.5;
 const FIGURES_MAX: usize = 3;
@@ -54,10 +56,12 @@ pub fn pick(
     order.truncate(budget.sentences.saturating_mul(CANDIDATES_PER_PICK).max(40));
     let mut likeness = vec![0.0_f64; order.len()];
     let mut picked: Vec<usize> = Vec::new();
-    // What a single sentence says counts, and not how many numbers it holds.
-    let counts = budget.sentences > 1;
-    let in_sentence = |at: &usize| if counts { figures(text.sentence(*at)) } else { Vec::new() };
-    let figures: Vec<Vec<&str>> = order.iter().map(in_sentence).collect();
+    let weights = weights(text, &order, budget.sentences == 1);
+    let in_sentence = |at: &usize| figures(text.sentence(*at));
+    let figures: Vec<Vec<&str>> = match budget.sentences {
+        1 => vec![Vec::new(); order.len()],
+        _ => order.iter().map(in_sentence).collect(),
+    };
     let mut shown = Shown::default();
     let mut bytes = 0;
     let is_allowed: HashSet<usize, Fast> = allowed.iter().copied().collect();
@@ -66,7 +70,11 @@ pub fn pick(
         let fits = |at: &usize| picked.is_empty() || length(text, order[*at]) < room;
         let worth = |at: usize| {
             let like = 1.0 - REDUNDANCY * likeness[at];
-            scores[order[at]] * like * shown.news(matrix, order[at]) * shown.figures(&figures[at])
+            scores[order[at]]
+                * weights[at]
+                * like
+                * shown.news(matrix, order[at])
+                * shown.figures(&figures[at])
         };
         let best = (0..order.len())
             .filter(|&at| likeness[at] < REPETITION)
@@ -108,6 +116,17 @@ pub fn pick(
     }
     picked.sort_unstable();
     picked
+}
+
+/// Factors of sentences beside their scores. One that stands alone says what the text is about: it stands at the
+/// beginning, and limits and numbers count no more than other words.
+fn weights(text: &Text<'_>, sentences: &[usize], is_single: bool) -> Vec<f64> {
+    if is_single {
+        let lead = quality::lead(text);
+        return sentences.iter().map(|at| 1.0 + lead[*at]).collect();
+    }
+    let denies = |at: &usize| quality::denies(text, *at);
+    sentences.iter().map(|at| if denies(at) { DENIED } else { 1.0 }).collect()
 }
 
 /// What the picked sentences say already.
