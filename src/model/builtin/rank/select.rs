@@ -122,7 +122,7 @@ pub fn pick(
 /// beginning, and limits and numbers count no more than other words.
 fn weights(text: &Text<'_>, sentences: &[usize], is_single: bool) -> Vec<f64> {
     if is_single {
-        let lead = quality::lead(text);
+        let lead = text.leads.get_or_init(|| quality::lead(text));
         return sentences.iter().map(|at| 1.0 + lead[*at]).collect();
     }
     let denies = |at: &usize| quality::denies(text, *at);

@@ -71,6 +71,8 @@ pub struct Text<'a> {
     history: OnceLock<History>,
     /// Whether each block stands in a section beside the matter: see `rank::quality`.
     pub(crate) asides: OnceLock<Vec<bool>>,
+    /// How much the place of each sentence counts, found on first use.
+    pub(crate) leads: OnceLock<Vec<f64>>,
 }
 
 impl<'a> Text<'a> {
@@ -95,6 +97,7 @@ impl<'a> Text<'a> {
             language,
             history: OnceLock::new(),
             asides: OnceLock::new(),
+            leads: OnceLock::new(),
         };
         for (index, part) in parts.iter().enumerate() {
             let titles = if index == 0 { titles } else { &[] };
