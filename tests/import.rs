@@ -77,6 +77,37 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
+/// Pipes, sockets and broken links lie in folders of people. They end no import.
+#[test]
+fn what_is_no_file_is_named_and_the_others_are_imported() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path().join("in/a.md"), b"The roof leaks.");
+    write(dir.path().join("in/page.html"), b"<html><nav>Home</nav><p>The pump is new.</p></html>");
+    let socket = std::os::unix::net::UnixListener::bind(dir.path().join("in/s.md")).unwrap();
+    std::os::unix::fs::symlink("nowhere", dir.path().join("in/broken.md")).unwrap();
+    let pipe = dir.path().join("in/pipe.md");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let input = dir.path().join("in").display().to_string();
+    let home = dir.path().join("home");
+    let report = run(&home, &["import", "text", &input]);
+    drop(socket);
+    assert_eq!((&report["files"], &report["added"]), (&2.into(), &2.into()), "{report}");
+    let left: Vec<&str> = report["rejected"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| one["file"].as_str().unwrap().rsplit('/').next().unwrap())
+        .collect();
+    assert_eq!(left, ["pipe.md", "s.md"], "{report}");
+    assert_eq!(report["passed_over"]["/"], 1, "{report}");
+    // A page is read as `add` reads it.
+    let chunks = tree(&home.join("buses/chunks"));
+    let all: Vec<String> =
+        chunks.values().map(|bytes| String::from_utf8_lossy(bytes).into_owned()).collect();
+    let all = all.concat();
+    assert!(all.contains("The pump is new.") && !all.contains("Home"), "{all}");
+}
+
 const CHAT: &str = r#"{"id":"u-1","conversation_id":"c","title":"T","timestamp":1770800000000,"role":"user","content":"Hello"}
 {"id":"u-2","conversation_id":"c","title":"T","timestamp":1770800001000,"role":"assistant","content":""}
 {"id":"u-3","conversation_id":"c","timestamp":1770900000,"role":"tool","content":"next day, in seconds"}

@@ -18,7 +18,8 @@ use crate::import::intake::{Intake, Settings};
 use crate::import::kind::FileKind;
 use crate::import::read::{Readers, holds_projects};
 use crate::import::{
-    self, FoundFiles, HIDDEN_END, ImportError, Report, Target, documents, fields, mail,
+    self, FoundFiles, HIDDEN_END, ImportError, LINK_END, Others, Report, Target, documents, fields,
+    mail,
 };
 
 /// Ends of the names of files with records.
@@ -162,7 +163,7 @@ impl ImportArgs {
                 each(context, target, path, &["eml", "mbox"], |file| {
                     mail::import_file(target, &readers, file, &mut report)
                 })
-                .map(|passed_over| report.passed_over.extend(passed_over))
+                .map(|others| report.tell_of(others))
             }
         };
         outcome.map_err(|error| failure(&error))?;
@@ -209,7 +210,7 @@ fn by_fields(
     each(context, target, path, &JSON_ENDS, |file| {
         fields::import_file(target, mapping, file, report)
     })
-    .map(|passed_over| report.passed_over.extend(passed_over))
+    .map(|others| report.tell_of(others))
 }
 
 /// Exports of chats, each by its own reader; other files hold messages.
@@ -252,29 +253,28 @@ fn sessions(
 ) -> Result<(), ImportError> {
     let settings = Settings { gap_ms: config.session_gap_ms, ..Settings::default() };
     let mut intake = Intake::new(target, settings);
-    let passed_over =
-        each(context, target, path, &JSON_ENDS, |file| take(&mut intake, file, report))?;
+    let others = each(context, target, path, &JSON_ENDS, |file| take(&mut intake, file, report))?;
     intake.finish(report)?;
-    report.passed_over.extend(passed_over);
+    report.tell_of(others);
     Ok(())
 }
 
-/// Imports each file with one of the ends. Gives back how many files have another one.
+/// Imports each file with one of the ends. Gives back what lies beside them.
 fn each(
     context: &Context,
     target: Target<'_>,
     path: &Path,
     extensions: &[&str],
     mut import: impl FnMut(&Path) -> Result<(), ImportError>,
-) -> Result<BTreeMap<String, u64>, ImportError> {
-    let FoundFiles { files, passed_over } = import::files(target.disk, path, extensions)?;
+) -> Result<Others, ImportError> {
+    let FoundFiles { files, others } = import::files(target.disk, path, extensions)?;
     let bar = context.ui.progress("importing", files.len() as u64);
     for file in files.iter().take_while(|_| !context.stop.is_raised()) {
         import(file)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    Ok(passed_over)
+    Ok(others)
 }
 
 /// The folder's name in the letters partition names may have.
@@ -313,6 +313,8 @@ fn by_ending(counts: &BTreeMap<String, u64>) -> String {
     let shown = |(end, count): (&String, &u64)| match end.is_empty() {
         true => format!("{count} without an ending"),
         false if end == HIDDEN_END => format!("{count} hidden"),
+        false if end == LINK_END && *count == 1 => "1 link".to_owned(),
+        false if end == LINK_END => format!("{count} links"),
         false => format!("{count} .{end}"),
     };
     counts.iter().map(shown).collect::<Vec<_>>().join(", ")

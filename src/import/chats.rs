@@ -11,6 +11,8 @@ use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
+use super::LeftOut;
+use super::cited::without_marks;
 use super::fields::time;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::said_by_record;
@@ -33,6 +35,8 @@ pub(crate) struct Conversation {
     pub empty: u64,
     /// The names of files that messages with words have attached, and whose words are not in the export.
     pub attached: Vec<String>,
+    /// Parts of messages with words that no reader knows, by the kind that the export names.
+    pub unknown: BTreeMap<String, u64>,
     /// How dates that allow two readings were read.
     pub dates_read: Option<&'static str>,
     /// The same messages on the days that an earlier import may have given them.
@@ -122,6 +126,27 @@ impl Conversation {
     }
 }
 
+/// What the messages of an export hold beside the words that are read.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    attached: Vec<String>,
+    unknown: BTreeMap<String, u64>,
+}
+
+impl Beside {
+    pub(crate) fn add(&mut self, one: &Conversation) {
+        self.attached.extend(one.attached.iter().cloned());
+        for (kind, count) in &one.unknown {
+            *self.unknown.entry(kind.clone()).or_default() += count;
+        }
+    }
+
+    pub(crate) fn left_out(&self) -> impl Iterator<Item = LeftOut> + use<> {
+        let unknown = LeftOut::of_unknown_kinds(&self.unknown);
+        LeftOut::not_in_export(&self.attached).into_iter().chain(unknown)
+    }
+}
+
 /// What a message is in its conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -167,8 +192,14 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         if message.is_null() {
             continue;
         }
-        let text = chatgpt_text(message);
-        if text.is_empty() {
+        let mut unknown = Vec::new();
+        let text = without_marks(&chatgpt_text(message, &mut unknown));
+        if text.trim().is_empty() {
+            let content = &message["content"];
+            unknown.extend(says_more(content).then(|| kind_of(content, "content_type")));
+        }
+        count(&mut found.unknown, unknown);
+        if text.trim().is_empty() {
             continue;
         }
         // A message without a time was sent with the one before it.
@@ -236,13 +267,19 @@ fn way_to_root<'a>(nodes: &'a Map<String, Value>, current: Option<&'a str>) -> B
 }
 
 /// The words of a message, whatever its content is made of.
-fn chatgpt_text(message: &Value) -> String {
+fn chatgpt_text(message: &Value, unknown: &mut Vec<String>) -> String {
     let content = &message["content"];
     let mut parts: Vec<String> = Vec::new();
     for part in content["parts"].as_array().into_iter().flatten() {
         match part {
             Value::String(text) => parts.push(text.clone()),
-            part => parts.extend(word(&part["text"]).or_else(|| media(part))),
+            part => {
+                let read = word(&part["text"]).or_else(|| media(part));
+                if read.is_none() && says_more(part) {
+                    unknown.push(kind_of(part, "content_type"));
+                }
+                parts.extend(read);
+            }
         }
     }
     for thought in content["thoughts"].as_array().into_iter().flatten() {
@@ -276,6 +313,29 @@ fn chatgpt_text(message: &Value) -> String {
     joined(&parts)
 }
 
+fn count(counts: &mut BTreeMap<String, u64>, kinds: Vec<String>) {
+    kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+}
+
+/// What an export calls the kind of a part.
+fn kind_of(part: &Value, member: &str) -> String {
+    word(&part[member]).unwrap_or_else(|| "of no kind".to_owned())
+}
+
+/// Whether a part that gave no text holds words, beside what says how it is to be shown.
+fn says_more(part: &Value) -> bool {
+    const OF_SHOWING: [&str; 5] =
+        ["content_type", "type", "language", "response_format_name", "tether_id"];
+    match part {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Array(parts) => parts.iter().any(says_more),
+        Value::Object(members) => {
+            members.iter().any(|(name, one)| !OF_SHOWING.contains(&name.as_str()) && says_more(one))
+        }
+        _ => false,
+    }
+}
+
 /// A part that holds a picture or a sound is named, because its words are elsewhere.
 fn media(part: &Value) -> Option<String> {
     let kind = part["content_type"].as_str()?;
@@ -303,7 +363,9 @@ fn claude(value: &Value) -> Result<Conversation, String> {
     };
     let mut last = begun;
     for (index, message) in messages.iter().enumerate() {
-        let text = claude_text(message);
+        let mut unknown = Vec::new();
+        let text = claude_text(message, &mut unknown);
+        count(&mut found.unknown, unknown);
         if text.is_empty() {
             continue;
         }
@@ -369,7 +431,7 @@ fn fenced(what: &str, text: &str) -> String {
     format!("{fence}{what}\n{}\n{fence}", text.trim_end())
 }
 
-fn claude_text(message: &Value) -> String {
+fn claude_text(message: &Value, unknown: &mut Vec<String>) -> String {
     let mut parts: Vec<String> = Vec::new();
     for block in message["content"].as_array().into_iter().flatten() {
         match block["type"].as_str() {
@@ -384,7 +446,14 @@ fn claude_text(message: &Value) -> String {
                 let text = word(&block["content"]).into_iter().chain(texts).collect::<Vec<_>>();
                 parts.extend((!text.is_empty()).then(|| fenced(TOOL_RESULT, &text.join("\n\n"))));
             }
-            _ => parts.extend(word(&block["text"])),
+            kind => {
+                let text = word(&block["text"]);
+                // What a program thought before it answered is said to nobody.
+                if text.is_none() && kind != Some("thinking") && says_more(block) {
+                    unknown.push(kind_of(block, "type"));
+                }
+                parts.extend(text);
+            }
         }
     }
     if parts.is_empty() {
@@ -440,6 +509,49 @@ mod tests {
         .collect();
         json!({"title": "Prices", "create_time": 1770800000.0, "conversation_id": "c1",
                "current_node": "c", "mapping": nodes})
+    }
+
+    #[test]
+    fn parts_of_an_unknown_kind_are_named_and_counted() {
+        let message = |id: &str, content: Value| json!({"id": id, "author": {"role": "assistant"}, "create_time": 1770800000.0, "content": content});
+        let parts = json!([{"content_type": "map", "place": "Porto"}, "It rains \u{e200}cite\u{e202}turn0search1\u{e201}."]);
+        let nodes: Map<String, Value> = [
+            node(
+                "a",
+                None,
+                &["b"],
+                message("m1", json!({"content_type": "multimodal_text", "parts": parts})),
+            ),
+            node(
+                "b",
+                Some("a"),
+                &["c"],
+                message("m2", json!({"content_type": "plan", "steps": ["Go."]})),
+            ),
+            node(
+                "c",
+                Some("b"),
+                &[],
+                message("m3", json!({"content_type": "code", "language": "x", "text": ""})),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        let read = json!({"id": "c1", "create_time": 1770800000.0, "mapping": nodes});
+        let read = conversation(&read).unwrap();
+        assert_eq!(
+            read.turns.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(),
+            ["It rains."]
+        );
+        let mut beside = Beside::default();
+        beside.add(&read);
+        let blocks =
+            json!([{"type": "thinking", "thinking": "Hm."}, {"type": "map", "place": "Porto"}]);
+        let claude = json!({"uuid": "c", "created_at": "2026-02-11T09:00:00Z", "chat_messages": [
+            {"uuid": "m", "sender": "assistant", "content": blocks}]});
+        beside.add(&conversation(&claude).unwrap());
+        let told: Vec<String> = beside.left_out().map(|one| one.to_string()).collect();
+        assert_eq!(told, ["3 parts of messages without a reader: 2 map, 1 plan"]);
     }
 
     #[test]

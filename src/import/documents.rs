@@ -4,7 +4,6 @@
 //! its document, its position and its text. An edited file is a new document beside the old one,
 //! so whatever was summarized before stays traceable.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::kind::FileKind;
 use super::partition::{CHUNKING_POLICY, partition_of};
-use super::read::{guarded, kind_of};
+use super::read::{Readers, document, guarded, kind_of};
 use super::{
     Appender, FoundFiles, HELD_BYTES_MAX, ImportError, NewRecord, Report, Target, decode, files,
     read,
@@ -69,8 +68,8 @@ pub(crate) fn import_folder(
 ) -> Result<(), ImportError> {
     let mut appender = Appender::chunks(target);
     let (mut records, mut held, mut order) = (BTreeMap::new(), 0, 0);
-    let FoundFiles { files, passed_over } = files(target.disk, folder, TEXT_EXTENSIONS)?;
-    report.passed_over.extend(passed_over);
+    let FoundFiles { files, others } = files(target.disk, folder, TEXT_EXTENSIONS)?;
+    report.tell_of(others);
     for file in files {
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
@@ -87,7 +86,7 @@ pub(crate) fn import_folder(
             false => (placing.partition.to_owned(), uri),
         };
         let returned = appender.returned(&partition, &uri, &sha256(&bytes).hex(), report)?;
-        match document(&uri, &bytes, order, returned) {
+        match chunks_of_file(&uri, &bytes, order, returned) {
             Ok(chunks) => {
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
                 let records: &mut Vec<NewRecord> = records.entry(partition).or_default();
@@ -123,8 +122,13 @@ struct Passage<'a> {
     headings: Vec<String>,
 }
 
-fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<NewRecord>, String> {
-    let mut file = guarded(|| file::read(uri, &as_utf8(uri, bytes)?))?;
+fn chunks_of_file(
+    uri: &str,
+    bytes: &[u8],
+    order: i64,
+    returned: u64,
+) -> Result<Vec<NewRecord>, String> {
+    let mut file = guarded(|| one_document(uri, bytes))?;
     dated::set_heads(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum, returned);
@@ -132,26 +136,20 @@ fn document(uri: &str, bytes: &[u8], order: i64, returned: u64) -> Result<Vec<Ne
     Ok(chunks_of(&described, &[file], order))
 }
 
-/// The bytes of a text as UTF-8, whatever its encoding. The content decides whether they are a text, not the name.
-fn as_utf8<'b>(uri: &str, bytes: &'b [u8]) -> Result<Cow<'b, [u8]>, String> {
+/// Reads a text. The content decides what it is and whether it is a text, not the name.
+fn one_document(uri: &str, bytes: &[u8]) -> Result<file::Document, String> {
     if bytes.is_empty() {
-        return Ok(bytes.into());
+        return file::read(uri, bytes);
     }
-    let kind = kind_of(uri, bytes)?;
-    if matches!(kind, FileKind::Pdf | FileKind::Docx | FileKind::Epub) {
-        return Err(format!(
-            "it is a {} under another name: `summarizer add` reads it",
-            kind.name()
-        ));
+    match kind_of(uri, bytes)? {
+        kind @ (FileKind::Pdf | FileKind::Docx | FileKind::Epub) => {
+            Err(format!("it is a {} under another name: `summarizer add` reads it", kind.name()))
+        }
+        // `add` and `sum` read a page in the same way.
+        FileKind::Html => document(&Readers::default(), FileKind::Html, Path::new(uri), bytes),
+        _ if std::str::from_utf8(bytes).is_ok() => file::read(uri, bytes),
+        _ => file::read(uri, decode::text(bytes).ok_or("binary")?.as_bytes()),
     }
-    if std::str::from_utf8(bytes).is_ok() {
-        return Ok(bytes.into());
-    }
-    let text = match kind {
-        FileKind::Html => decode::marked_up(bytes),
-        _ => decode::text(bytes),
-    };
-    Ok(text.ok_or("binary")?.into_bytes().into())
 }
 
 /// What is known of a document beside its content.
@@ -345,7 +343,7 @@ mod tests {
     #[test]
     fn markdown_is_cut_at_headings_but_not_in_code() {
         let text = "intro é\n\n# One\nbody\n```\n# not a heading\n```\n## Two\nmore\n";
-        let chunks = document("a/b.md", text.as_bytes(), 0, 0).unwrap();
+        let chunks = chunks_of_file("a/b.md", text.as_bytes(), 0, 0).unwrap();
         let texts: Vec<_> =
             chunks.iter().map(|chunk| chunk.value["text"].as_str().unwrap()).collect();
         assert_eq!(texts, ["intro é", "# One\nbody\n```\n# not a heading\n```", "## Two\nmore"]);
@@ -365,7 +363,7 @@ mod tests {
     fn every_chunk_of_a_text_that_stays_here_says_so() {
         for front in ["local_only: true", "meta:\n  Local only: yes"] {
             let text = format!("---\n{front}\n---\n# One\nbody\n\n# Two\nmore\n");
-            let chunks = document("a.md", text.as_bytes(), 0, 0).unwrap();
+            let chunks = chunks_of_file("a.md", text.as_bytes(), 0, 0).unwrap();
             let said = chunks.iter().map(|chunk| &chunk.value["metadata"]["local_only"]);
             assert_eq!(said.collect::<Vec<_>>(), [&json!(true), &json!(true)], "{front}");
         }
@@ -374,12 +372,12 @@ mod tests {
     #[test]
     fn long_text_is_cut_at_paragraphs_and_ids_depend_on_content() {
         let text = "word ".repeat(300) + "\n\n" + &"more ".repeat(700) + "\n\n" + "end";
-        let chunks = document("a.txt", text.as_bytes(), 0, 0).unwrap();
+        let chunks = chunks_of_file("a.txt", text.as_bytes(), 0, 0).unwrap();
         assert!(chunks.len() >= 2, "{}", chunks.len());
-        let again = document("a.txt", text.as_bytes(), 0, 0).unwrap();
+        let again = chunks_of_file("a.txt", text.as_bytes(), 0, 0).unwrap();
         assert_eq!(chunks, again);
-        let edited = document("a.txt", (text + "!").as_bytes(), 0, 0).unwrap();
+        let edited = chunks_of_file("a.txt", (text + "!").as_bytes(), 0, 0).unwrap();
         assert_ne!(chunks[0].id, edited[0].id);
-        assert!(document("a.txt", b"\0\x01", 0, 0).is_err());
+        assert!(chunks_of_file("a.txt", b"\0\x01", 0, 0).is_err());
     }
 }

@@ -4,10 +4,13 @@
 //! from the cells below, or they are usual names of columns. Otherwise it is an ordinary row, and no cell is
 //! lost.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::contract::privacy::names_local_only;
 use crate::contract::publish;
+use crate::markup::records::List;
 use crate::model::builtin::extract::written::day_of_value;
 use crate::upstream::moment::Moment;
 
@@ -21,6 +24,13 @@ const YEARS_MIN: usize = 2;
 const NUMBERS_MIN: usize = 3;
 /// Longest unit behind an amount, in letters.
 const UNIT_CHARS_MAX: usize = 4;
+/// Rows below the names of a table that has no name of a table.
+const TABLE_ROWS_MIN: usize = 2;
+/// Of so many cells of such a table one may begin with a space.
+const CELLS_PER_SPACE: usize = 10;
+/// The longest name of a column in such a table.
+const NAME_CHARS_MAX: usize = 40;
+const NAME_WORDS_MAX: usize = 4;
 /// Words that name columns in many programs.
 const NAMES: [&str; 22] = [
     "id",
@@ -46,6 +56,42 @@ const NAMES: [&str; 22] = [
     "tags",
     "description",
 ];
+
+/// A table without the line in which Excel names the sign between its cells: `sep=;`.
+pub(super) fn without_sign(text: &str) -> &str {
+    let rest = text.strip_prefix("sep=").and_then(|rest| rest.split_once('\n'));
+    rest.filter(|(sign, _)| sign.trim_end_matches('\r').chars().count() == 1)
+        .map_or(text, |(_, rows)| rows)
+}
+
+/// Whether a text of any name is a table: its rows have as many cells as the names in its first one. Prose has commas
+/// too, with a space behind them, and no such names.
+pub(super) fn is_table(text: &str) -> bool {
+    let text = without_sign(text);
+    let Ok(Some(list)) = List::of("csv", text) else { return false };
+    let Some((names, rows)) = list.begin(text, ROWS_READ) else { return false };
+    let begins_with_space = |cell: &&String| cell.starts_with(' ');
+    let spaces = rows.iter().flatten().filter(begins_with_space).count();
+    let cells = rows.len() * names.len();
+    names.len() >= 2
+        && rows.len() >= TABLE_ROWS_MIN
+        && rows.iter().all(|row| row.len() == names.len())
+        && are_short_names(names)
+        && spaces * CELLS_PER_SPACE <= cells
+        && names_columns(names, &rows)
+}
+
+/// Whether cells are like names of columns: short, each another one, and not the parts of a sentence.
+fn are_short_names(cells: &[String]) -> bool {
+    let is_name = |cell: &String| {
+        cell.starts_with(|c: char| c.is_alphabetic() || c == '_')
+            && cell.chars().count() <= NAME_CHARS_MAX
+            && cell.split_whitespace().count() <= NAME_WORDS_MAX
+            && !cell.ends_with(['.', '!', '?', ':'])
+    };
+    let all: BTreeSet<String> = cells.iter().map(|cell| cell.to_lowercase()).collect();
+    cells.iter().all(is_name) && all.len() == cells.len()
+}
 
 /// Whether a first row names the columns of the rows below it.
 pub(super) fn names_columns(first: &[String], below: &[Vec<String>]) -> bool {

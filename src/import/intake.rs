@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::chats::{self, Conversation, Standing, Turn};
+use super::chats::{self, Beside, Conversation, Standing, Turn};
 use super::collect::NamedFile;
 use super::documents::{self, Described};
 use super::kind::{FileKind, Group};
@@ -526,10 +526,10 @@ impl<'a> Intake<'a> {
         let all = self.target.disk;
         let in_place = InPlace(all);
         let disk = file.disk(all, &in_place);
-        let mut attached = Vec::new();
+        let mut beside = Beside::default();
         each_record(disk, &file.path, &mut |number, record| match record
             .and_then(|record| chats::conversation(&record))
-            .inspect(|one| attached.extend(one.attached.iter().cloned()))
+            .inspect(|one| beside.add(one))
         {
             Ok(one) if one.turns.iter().all(|turn| turn.standing != Standing::Shown) => {
                 report.found_empty(&file.name, number);
@@ -542,8 +542,7 @@ impl<'a> Intake<'a> {
                 Ok(())
             }
         })?;
-        let unread = LeftOut::not_in_export(&attached);
-        unread.into_iter().for_each(|why| report.leave_out(&file.name, 1, why));
+        beside.left_out().for_each(|why| report.leave_out(&file.name, 1, why));
         Ok(())
     }
 

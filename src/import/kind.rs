@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use super::archive::Archive;
 use super::data_words::{json_has_words, table_has_words};
+use super::head::is_table;
 use super::{chat_json, chat_text};
 use crate::markup::{prefix, roff, subtitles};
 use crate::model::builtin::extract::written::announces_event;
@@ -317,6 +318,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         _ if is_program(extension) => Err(Refusal::new("program text or settings")),
         "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
         _ if chat_text::is_chat(text) => Ok(FileKind::ChatText),
+        _ if is_table(text) && table_has_words(text) => Ok(FileKind::Csv),
         _ => Ok(FileKind::Text),
     }
 }
@@ -630,6 +632,32 @@ mod tests {
         assert_eq!(kind("a.md", "[link](x) and more"), Ok(FileKind::Markdown));
         assert_eq!(kind("a.txt", "[x] a task"), Ok(FileKind::Text));
         assert_eq!(kind("a.txt", "a\u{85}b\u{8}."), Ok(FileKind::Text));
+    }
+
+    #[test]
+    fn a_table_is_known_without_its_name() {
+        for table in [
+            "id,title,price\n1,Pump,40\n2,Hose,3\n",
+            "Name;Betrag\nAna;40\n\"Gil; Bo\";3\n",
+            "sep=;\r\nName;Amount\r\nAna;40\r\nBo;3\r\n",
+            "name\tnote\tday\nAna\tIt leaks, again.\tMonday\nBo\tIt is new.\tFriday",
+        ] {
+            for name in ["a.txt", "-", "a", "a.dat", "a.tab"] {
+                assert_eq!(kind(name, table), Ok(FileKind::Csv), "{name}: {table}");
+            }
+        }
+        for prose in [
+            "The pump leaks, and it is old\nWe ask Ana, who knows it\nShe comes, I hope\n",
+            "Red, green, blue\nOne, two, three\nFour, five, six\n",
+            "2026-01-01 10:00:00,123 Begin\n2026-01-01 10:00:01,456 Read\n2026-01-01 10:00:02,000 End\n",
+            "Dear Ana,\nit leaks,\nand I wait,\nBo\n",
+            "one;two\nthree\nfour;five;six\n",
+            "Milk\nBread\nSalt\n",
+            "Anna,Berlin\nBea,Hamburg\nCleo,Bremen\n",
+        ] {
+            assert_eq!(kind("a.txt", prose), Ok(FileKind::Text), "{prose}");
+        }
+        assert_eq!(kind("a.txt", "a,b\n1,2\n3,4\n"), Ok(FileKind::Text));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod archive;
 mod chat_json;
 mod chat_text;
 mod chats;
+mod cited;
 pub(crate) mod collect;
 mod data_words;
 mod decode;
@@ -46,7 +47,7 @@ use serde::Serialize;
 
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
-use crate::os::Disk;
+use crate::os::{Disk, Open};
 
 use other_days::{OtherDays, may_repeat};
 pub(crate) use partition::Appender;
@@ -60,6 +61,8 @@ pub(crate) const PRODUCER: &str = "summarizer-import";
 const FOLDER_DEPTH_MAX: usize = 32;
 /// Hidden files and folders are counted under this end.
 pub(crate) const HIDDEN_END: &str = ".";
+/// Links are counted under this end.
+pub(crate) const LINK_END: &str = "/";
 /// Largest document that is imported; everything else is read record by record.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 1 << 30;
 /// What was left out of one import that is listed; the rest is counted.
@@ -134,6 +137,18 @@ impl LeftOut {
             many => format!("{many} messages"),
         };
         Some(LeftOut::Attachment(format!("{messages} without words, such as pictures")))
+    }
+
+    /// What is said of parts of messages that have no reader, by their kinds.
+    fn of_unknown_kinds(kinds: &BTreeMap<String, u64>) -> Option<LeftOut> {
+        let parts = match kinds.values().sum() {
+            0 => return None,
+            1 => "1 part of a message".to_owned(),
+            many => format!("{many} parts of messages"),
+        };
+        let kinds = kinds.iter().map(|(kind, count)| format!("{count} {kind}"));
+        let kinds = kinds.collect::<Vec<_>>().join(", ");
+        Some(LeftOut::Attachment(format!("{parts} without a reader: {kinds}")))
     }
 
     /// What is said of the files that messages have attached, and that an export does not hold.
@@ -566,59 +581,103 @@ fn name_of(file: &Path) -> String {
 #[derive(Debug, Default)]
 pub struct FoundFiles {
     pub files: Vec<PathBuf>,
-    /// Those whose name has another end, counted by it.
-    pub(crate) passed_over: BTreeMap<String, u64>,
+    pub(crate) others: Others,
+}
+
+/// What lies beside the files that are imported.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// Files whose name has another end, counted by it.
+    passed_over: BTreeMap<String, u64>,
+    /// What cannot be read.
+    left_out: Vec<(String, LeftOut)>,
 }
 
 /// The files under a path with one of the extensions, sorted; a path to a file is that file. Hidden
-/// files and links are passed over: a link may lead back to its folder, or out of the person's data.
+/// files and links are passed over: a link may lead back to its folder, or out of the person's data. What cannot be read
+/// below the path is left out.
 pub fn files(disk: &dyn Disk, path: &Path, extensions: &[&str]) -> Result<FoundFiles, ImportError> {
-    if disk.stat(path).map_err(disk_error("inspect", path))?.is_none() {
+    let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
+    let Some(stat) = stat else {
         return Err(ImportError::Missing { path: path.display().to_string() });
-    }
+    };
     let mut found = FoundFiles::default();
-    walk(disk, path, extensions, 0, &mut found)?;
-    match found.files.is_empty() {
+    match stat.is_dir {
+        true => walk(disk, path, extensions, 0, &mut found)?,
+        false => found.files.push(path.to_owned()),
+    }
+    match found.files.is_empty() && found.others.left_out.is_empty() {
         true => {
-            let (path, passed_over) = (path.display().to_string(), found.passed_over);
+            let (path, passed_over) = (path.display().to_string(), found.others.passed_over);
             Err(ImportError::Nothing { path, passed_over })
         }
         false => Ok(found),
     }
 }
 
+/// Walks a folder.
 fn walk(
     disk: &dyn Disk,
-    path: &Path,
+    folder: &Path,
     extensions: &[&str],
     depth: usize,
     found: &mut FoundFiles,
 ) -> Result<(), ImportError> {
-    let stat = disk.stat(path).map_err(disk_error("inspect", path))?;
-    match stat {
-        Some(stat) if stat.is_dir && depth < FOLDER_DEPTH_MAX => {
-            let real = disk.real_path(path).map_err(disk_error("inspect", path))?;
-            for name in disk.list(path).map_err(disk_error("list", path))? {
-                let inner = path.join(&name);
-                let linked = disk.real_path(&inner).map_or(true, |at| at != real.join(&name));
-                if name.starts_with('.') {
-                    *found.passed_over.entry(HIDDEN_END.to_owned()).or_default() += 1;
-                } else if !linked {
-                    walk(disk, &inner, extensions, depth + 1, found)?;
+    let real = disk.real_path(folder).map_err(disk_error("inspect", folder))?;
+    for name in disk.list(folder).map_err(disk_error("list", folder))? {
+        let inner = folder.join(&name);
+        let others = &mut found.others;
+        let mut count = |end: &str| *others.passed_over.entry(end.to_owned()).or_default() += 1;
+        let at = disk.real_path(&inner);
+        if name.starts_with('.') {
+            count(HIDDEN_END);
+        } else if at.is_err() && name.contains(char::REPLACEMENT_CHARACTER) {
+            others.unread(&inner, &"its name is not UTF-8");
+        } else if !at.is_ok_and(|at| at == real.join(&name)) {
+            count(LINK_END);
+        } else if disk.stat(&inner).is_ok_and(|stat| stat.is_some_and(|stat| stat.is_dir)) {
+            if depth + 1 == FOLDER_DEPTH_MAX {
+                others.unread(&inner, &format!("it is deeper than {FOLDER_DEPTH_MAX} folders"));
+                continue;
+            }
+            match walk(disk, &inner, extensions, depth + 1, found) {
+                Err(ImportError::Disk { source, .. }) => found.others.unread(&inner, &source),
+                done => done?,
+            }
+        } else {
+            let end = inner.extension().and_then(|end| end.to_str()).unwrap_or_default();
+            let end = end.to_ascii_lowercase();
+            // A pipe or a device is no data, whatever its name, and its reader would wait.
+            match disk.open(&inner, Open::Read) {
+                Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => {
+                    others.left_out.push((shown(&inner), LeftOut::NoText(error.to_string())));
                 }
+                _ if !extensions.contains(&end.as_str()) => count(&end),
+                Err(error) => others.unread(&inner, &error),
+                Ok(_) => found.files.push(inner),
             }
         }
-        Some(stat) if !stat.is_dir => {
-            let extension = path.extension().and_then(|ext| ext.to_str()).unwrap_or_default();
-            let extension = extension.to_ascii_lowercase();
-            match depth == 0 || extensions.contains(&extension.as_str()) {
-                true => found.files.push(path.to_owned()),
-                false => *found.passed_over.entry(extension).or_default() += 1,
-            }
-        }
-        _ => {}
     }
     Ok(())
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+impl Others {
+    fn unread(&mut self, path: &Path, why: &dyn std::fmt::Display) {
+        let why = format!("it cannot be read: {why}");
+        self.left_out.push((shown(path), LeftOut::Unread(why)));
+    }
+}
+
+impl Report {
+    /// What lies beside the files that are imported is told with them.
+    pub(crate) fn tell_of(&mut self, others: Others) {
+        self.passed_over.extend(others.passed_over);
+        others.left_out.into_iter().for_each(|(name, why)| self.leave_out(&name, 1, why));
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ fn is_deeper_than(most: usize, parsed: &Xml<'_>) -> bool {
     })
 }
 
-/// Reads a docx file: paragraphs, headings, list items, tables and footnotes.
+/// Reads a docx file: paragraphs, headings, list items, tables, notes and comments.
 pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
     let archive = Archive::open(bytes).map_err(|error| error.to_string())?;
     let part = |name: &str| -> Result<String, String> {
@@ -49,14 +49,17 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
     if let Some(body) = main.descendants().find(|node| is(node, "body")) {
         blocks(body, &mut out);
     }
-    if let Ok(notes) = part("word/footnotes.xml")
-        && let Ok(notes) = xml(&notes)
-    {
+    for (name, element) in [("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote")] {
+        let Ok(notes) = part(name) else { continue };
+        let Ok(notes) = xml(&notes) else { continue };
         // The first notes are the separator lines above the notes.
-        let real = notes.descendants().filter(|node| is(node, "footnote"));
+        let real = notes.descendants().filter(|node| is(node, element));
         for note in real.filter(|note| attribute(*note, "type").is_none()) {
             blocks(note, &mut out);
         }
+    }
+    if let Ok(comments) = part("word/comments.xml") {
+        comments_of(&xml(&comments)?, &mut out);
     }
     let core = part("docProps/core.xml").ok();
     let core = core.as_deref().and_then(|text| xml(text).ok());
@@ -75,6 +78,20 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
         members: author(said("creator")),
         ..Document::default()
     })
+}
+
+/// What readers wrote beside the text, each comment with the name of who wrote it.
+fn comments_of(comments: &Xml<'_>, out: &mut String) {
+    for comment in comments.descendants().filter(|node| is(node, "comment")) {
+        let mut text = String::new();
+        blocks(comment, &mut text);
+        let text = text.trim();
+        let author = attribute(comment, "author").map(str::trim).filter(|name| !name.is_empty());
+        let by = author.map(|name| format!(" by {name}")).unwrap_or_default();
+        if !text.is_empty() {
+            out.push_str(&format!("[Comment{by}] {text}\n\n"));
+        }
+    }
 }
 
 /// What the properties of a file say of it: its key words, its category, its state, and those that a person added.
@@ -311,17 +328,24 @@ mod tests {
             </w:body></w:document>"#;
         let notes = r#"<w:footnotes xmlns:w="w"><w:footnote w:type="separator"><w:p/></w:footnote>
             <w:footnote><w:p><w:r><w:t>Without tax.</w:t></w:r></w:p></w:footnote></w:footnotes>"#;
+        let end = r#"<w:endnotes xmlns:w="w"><w:endnote><w:p><w:r><w:t>At the end.</w:t></w:r></w:p></w:endnote>
+            </w:endnotes>"#;
+        let comments = r#"<w:comments xmlns:w="w"><w:comment w:id="0" w:author="Ben"><w:p><w:r>
+            <w:t>Too dear.</w:t></w:r></w:p></w:comment><w:comment w:id="1" w:author="Al"><w:p/></w:comment></w:comments>"#;
         let core = r#"<c:coreProperties xmlns:c="c" xmlns:dc="dc"><dc:title>Roof offer</dc:title>
             <dc:creator>Ana</dc:creator></c:coreProperties>"#;
         let bytes = zip(&[
             ("word/document.xml", body),
             ("word/footnotes.xml", notes),
+            ("word/endnotes.xml", end),
+            ("word/comments.xml", comments),
             ("docProps/core.xml", core),
         ]);
         let read = docx(&bytes).unwrap();
         assert_eq!(
             read.text,
-            "# Offer\n\nThe roof costs 900 EUR.\n\nShown.\n\n- Tiles 200\n\nDay | Price\n\nWithout tax."
+            "# Offer\n\nThe roof costs 900 EUR.\n\nShown.\n\n- Tiles 200\n\nDay | Price\n\nWithout tax.\n\n\
+            At the end.\n\n[Comment by Ben] Too dear."
         );
         assert_eq!(
             (read.title.as_deref(), &read.members["author"]),

@@ -14,7 +14,7 @@ use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
-use crate::markup::members::{AUTHORS, TIMES, TITLES, folded, named};
+use crate::markup::members::{TIMES, TITLES, named};
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
 use crate::upstream::context::tags_of;
@@ -66,7 +66,7 @@ fn items_within(
         _ => return Ok(None),
     };
     let text = decode::text(bytes).ok_or("it is binary")?;
-    let text = if kind == "csv" { without_sign(&text) } else { &text };
+    let text = if kind == "csv" { head::without_sign(&text) } else { &text };
     let list = match List::of(name, text)? {
         // Lines of JSON stand under other names too.
         None if serde_json::from_str::<&RawValue>(text).is_err() => List::of("jsonl", text)?,
@@ -140,13 +140,6 @@ fn too_long(text_max: usize) -> String {
     format!("its text is longer than {} MiB: split it", text_max >> 20)
 }
 
-/// A table without the line in which Excel names the sign between its cells: `sep=;`.
-fn without_sign(text: &str) -> &str {
-    let rest = text.strip_prefix("sep=").and_then(|rest| rest.split_once('\n'));
-    rest.filter(|(sign, _)| sign.trim_end_matches('\r').chars().count() == 1)
-        .map_or(text, |(_, rows)| rows)
-}
-
 /// Whether a list holds the projects of an export of Claude.
 pub(crate) fn holds_projects(bytes: &[u8]) -> bool {
     let text = decode::text(bytes).unwrap_or_default();
@@ -208,14 +201,21 @@ fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
     Some(all)
 }
 
-/// An item without a text of its own is shown by its members, each record a sentence. Names that the file does not
+/// An item with a text of its own is this text, and a sentence of the facts beside it that are no context. One without
+/// is shown by its members, each record a sentence. Names that the file does not
 /// give are left out.
 fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
-    let Record { id, text, is_whole, mut members } = record;
-    let text = match (is_whole, has_names) {
-        (true, _) => text,
-        (false, true) => sentence(&members),
-        (false, false) => {
+    let Record { id, text: _, own_text, facts, mut members } = record;
+    let text = match (own_text, has_names) {
+        (Some(text), _) => {
+            let beside = members.iter().filter(|(name, _)| facts.contains(name));
+            let beside = beside.map(|(name, value)| (name.clone(), value.clone())).collect();
+            let parts = [text.trim_end().to_owned(), sentence(&beside)];
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            parts.join("\n\n")
+        }
+        (None, true) => sentence(&members),
+        (None, false) => {
             let cells = members.values().filter_map(Value::as_str).map(str::trim);
             let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
             format!("{}.", cells.join("; ").trim_end_matches('.'))
@@ -358,7 +358,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
         FileKind::Csv => {
             // Each row is an item. A table without rows has the names of its columns as its text.
             let kind = if extension(path) == "tsv" { "tsv" } else { "csv" };
-            let list = List::of(kind, without_sign(&text))?;
+            let list = List::of(kind, head::without_sign(&text))?;
             let names = list.as_ref().and_then(|list| list.begin(&text, 0));
             let text = names.map(|(names, _)| names.join("; ")).unwrap_or_default();
             Ok(Document { kind: "csv", text, ..Document::default() })
@@ -369,10 +369,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
                 && says_one_text(members)
             {
                 let said = said_within(&values[0]);
-                let mut one = item("json", json_record(&text), true);
-                if let Some(facts) = other_facts(members) {
-                    one.text = format!("{}\n\n{facts}", one.text.trim_end());
-                }
+                let one = item("json", json_record(&text), true);
                 let read = Document { publish: together([one.publish, said]), ..one };
                 return Ok(read.local_only_if(says_local_only_within(&values[0])));
             }
@@ -420,39 +417,6 @@ fn says_one_text(members: &Map<String, Value>) -> bool {
             true => value.as_str().is_some_and(|text| !text.trim().is_empty()),
             false => is_fact(value),
         })
-}
-
-/// What an object that is one text says beside it, except what becomes its context.
-fn other_facts(members: &Map<String, Value>) -> Option<String> {
-    const KNOWN: [&str; 20] = [
-        "tags",
-        "labels",
-        "categories",
-        "keywords",
-        "url",
-        "link",
-        "permalink",
-        "id",
-        "uuid",
-        "guid",
-        "language",
-        "lang",
-        "project",
-        "projectname",
-        "to",
-        "cc",
-        "role",
-        "feed",
-        "mailbox",
-        "conversationid",
-    ];
-    let is_known = |name: &str| {
-        let name = folded(name);
-        [TITLES, AUTHORS, TIMES, &KNOWN].iter().any(|names| names.contains(&name.as_str()))
-    };
-    let others = members.iter().filter(|(name, _)| !is_text(name) && !is_known(name));
-    let others = others.map(|(name, value)| (name.clone(), value.clone())).collect();
-    Some(sentence(&others)).filter(|said| !said.is_empty())
 }
 
 /// The records of a file that is JSON, or lines of JSON.
@@ -570,6 +534,37 @@ mod tests {
             assert!(refused.starts_with("line 2 is not JSON"), "{refused}");
         }
         assert_eq!(read(FileKind::Text, "a.txt", b"x"), None);
+    }
+
+    /// What stands beside a text must not get lost, whatever it is called.
+    #[test]
+    fn an_item_with_a_text_keeps_its_other_members() {
+        let csv = b"id,title,name,text,price,internal_note,private\n\
+            r1,Pump,Deep well,It leaks.,40,Ask Ana,no\nr2,Hose,,It is new.,,,\n";
+        let lines = b"{\"body\":\"It leaks.\",\"price\":40,\"place\":{\"city\":\"Porto\"},\"tags\":[\"a\"]}\n\
+            {\"text\":\"It is new.\",\"content\":\"Bought in May.\",\"created_at\":\"2026-05-01\"}\n";
+        for (kind, name, bytes, expected) in [
+            (
+                FileKind::Csv,
+                "a.csv",
+                &csv[..],
+                ["It leaks.\n\nname: Deep well; price: 40; internal note: Ask Ana.", "It is new."],
+            ),
+            (
+                FileKind::Json,
+                "a.jsonl",
+                lines,
+                ["It leaks.\n\nprice: 40; city: Porto.", "It is new.\n\ncontent: Bought in May."],
+            ),
+        ] {
+            let items = items(kind, Path::new(name), bytes).unwrap().unwrap();
+            let texts: Vec<&str> = items.iter().map(|one| one.text.as_str()).collect();
+            assert_eq!(texts, expected, "{name}");
+        }
+        let vector = (0..40).map(|at| at.to_string()).collect::<Vec<_>>().join(",");
+        let line = format!("[{{\"text\":\"It leaks.\",\"embedding\":[{vector}]}}]");
+        let items = items(FileKind::Json, Path::new("a.json"), line.as_bytes()).unwrap().unwrap();
+        assert_eq!(items[0].text, "It leaks.");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::chats::Conversation;
+use super::chats::{Beside, Conversation};
 use super::collect::NamedFile;
 use super::kind::{FileKind, extension};
 use super::slack::SlackChannel;
@@ -44,10 +44,10 @@ pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: C
 
 /// What the messages of a file hold beside their words: nothing but pictures, and files that are not in the export.
 pub(super) fn beside(found: &[Talk]) -> impl Iterator<Item = LeftOut> + use<> {
-    let read = || found.iter().flatten();
-    let attached: Vec<String> = read().flat_map(|one| one.attached.iter().cloned()).collect();
-    let silent = LeftOut::without_words(read().map(|one| one.empty).sum());
-    silent.into_iter().chain(LeftOut::not_in_export(&attached))
+    let mut beside = Beside::default();
+    found.iter().flatten().for_each(|one| beside.add(one));
+    let silent = LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
+    silent.into_iter().chain(beside.left_out())
 }
 
 /// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use chrono_tz::Tz;
 use serde_json::Value;
 
-use super::chats::{self, Conversation, Standing};
+use super::chats::{self, Beside, Conversation, Standing};
 use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
@@ -156,10 +156,10 @@ pub(crate) fn each_unit(
             Ok(())
         }
         FileKind::ChatGpt | FileKind::Claude => {
-            let mut attached = Vec::new();
+            let mut beside = Beside::default();
             each_record(disk, path, &mut |number, record| {
                 let read = record.and_then(|record| chats::conversation(&record));
-                let read = read.inspect(|one| attached.extend(one.attached.iter().cloned()));
+                let read = read.inspect(|one| beside.add(one));
                 match read.map(|one| of_conversation(file, one, zone)) {
                     Ok(Some(unit)) => take(Ok(unit)),
                     Ok(None) => take(Err(LeftOut::EmptyConversation)),
@@ -167,7 +167,7 @@ pub(crate) fn each_unit(
                 }
                 Ok(())
             })?;
-            LeftOut::not_in_export(&attached).into_iter().for_each(|why| take(Err(why)));
+            beside.left_out().for_each(|why| take(Err(why)));
             Ok(())
         }
         FileKind::ChatText | FileKind::ChatJson => {

@@ -57,6 +57,61 @@ pub(crate) const TIMES: &[&str] = &[
     "datemodified",
 ];
 
+/// Names of other members that become the context of a record, and of its marks.
+const OF_CONTEXT: &[&str] = &[
+    "tags",
+    "labels",
+    "categories",
+    "keywords",
+    "url",
+    "link",
+    "permalink",
+    "externalurl",
+    "image",
+    "bannerimage",
+    "id",
+    "uuid",
+    "guid",
+    "language",
+    "lang",
+    "project",
+    "projectname",
+    "to",
+    "cc",
+    "role",
+    "feed",
+    "mailbox",
+    "conversationid",
+    "publish",
+    "public",
+    "private",
+    "draft",
+    "visibility",
+    "localonly",
+];
+
+/// Which members that stand beside the text of a record its context does not hold. Each member is given with its name,
+/// and whether it is words. Of several titles one becomes the title, and of several authors one the author; the others
+/// are facts like all the rest.
+pub(crate) fn beyond_context(members: &[(&str, bool)]) -> Vec<bool> {
+    let names: Vec<String> = members.iter().map(|(name, _)| folded(name)).collect();
+    let first_of = |group: &[&str], only_words: bool| {
+        let ranked = names.iter().enumerate().filter_map(|(at, name)| {
+            let rank = group.iter().position(|one| one == name)?;
+            (!only_words || members[at].1).then_some((rank, at))
+        });
+        ranked.min().map(|(_, at)| at)
+    };
+    let (title, author) = (first_of(TITLES, true), first_of(AUTHORS, false));
+    let is_fact = |(at, name): (usize, &String)| {
+        let is_placed = [TIMES, OF_CONTEXT].iter().any(|names| names.contains(&name.as_str()));
+        // Another form of the same text.
+        let is_page = name.ends_with("html");
+        !is_placed && !is_page && Some(at) != title && Some(at) != author
+    };
+    names.iter().enumerate().map(is_fact).collect()
+}
+
 /// A name without case and without the signs that people put between words: `Published At`,
 /// `published_at` and `publishedAt` are one name.
 pub(crate) fn folded(name: &str) -> String {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::html;
-use super::members::{TIMES, folded, name_of_person};
+use super::members::{TIMES, beyond_context, folded, name_of_person};
 use crate::contract::publish;
 
 /// Members that hold the whole text of a record, the first that has words counts.
@@ -37,6 +37,8 @@ const NOTES: [&str; 6] = ["notes", "note", "comment", "comments", "summary", "de
 const IDS: [&str; 4] = ["id", "_id", "guid", "uuid"];
 /// Longest id of a record that is used, in bytes. A longer one is no name.
 const ID_BYTES_MAX: usize = 200;
+/// A longer list of numbers is no fact that a person wrote.
+const NUMBERS_MAX: usize = 16;
 /// Levels of a value nested too deep that are looked at one by one.
 const LEVELS_KEPT: usize = 16;
 /// The member of an item that names its feed.
@@ -85,10 +87,12 @@ pub(crate) struct List {
 pub(crate) struct Record {
     /// The name it gives itself.
     pub id: Option<String>,
-    /// Before normalization.
+    /// All that it says, before normalization.
     pub text: String,
-    /// Whether the text is that of one member, and not a line for each member.
-    pub is_whole: bool,
+    /// The text of the one member that holds it, where there is such a member. It names a record without an id.
+    pub own_text: Option<String>,
+    /// The members beside such a text that say more than its context.
+    pub facts: Vec<String>,
     /// Its members, in the order of the file.
     pub members: Map<String, Value>,
 }
@@ -213,7 +217,7 @@ pub(crate) fn json_record(raw: &str) -> Record {
     let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(raw) else {
         let shown = serde_json::from_str::<&RawValue>(raw).ok().and_then(Shown::of);
         let text = shown.map(|shown| shown.words().to_owned()).unwrap_or_default();
-        return Record { text, is_whole: true, ..Record::default() };
+        return Record { own_text: Some(text.clone()), text, ..Record::default() };
     };
     // A list of words is shown as one text; its context needs the list.
     let values = value_of(raw).and_then(|value| value.as_object().cloned()).unwrap_or_default();
@@ -323,16 +327,26 @@ fn record_of(pairs: Vec<(String, Shown)>) -> Record {
             _ => None,
         })
     };
-    let whole = TEXTS.iter().find_map(|name| Some((*name, words_of(name)?)));
-    let is_whole = whole.is_some();
-    let text = match whole {
-        Some(("content_html", page)) => html::page(page).text,
-        Some((_, text)) => text.to_owned(),
-        None => {
-            let shown = pairs.iter().filter(|(_, shown)| has_words(shown));
-            let lines = shown.map(|(name, shown)| format!("{name}: {}", shown.words()));
-            lines.collect::<Vec<String>>().join("\n")
-        }
+    let whole = TEXTS.iter().find_map(|name| words_of(name).map(|text| (*name, text)));
+    let own_text = whole.map(|(name, text)| match name {
+        "content_html" => html::page(text).text,
+        _ => text.to_owned(),
+    });
+    let is_own = |name: &str| whole.is_some_and(|(own, _)| name.eq_ignore_ascii_case(own));
+    let beside: Vec<&(String, Shown)> =
+        pairs.iter().filter(|(name, shown)| has_words(shown) && !is_own(name)).collect();
+    let kept = match whole {
+        Some(_) => facts_of(&beside),
+        None => beside,
+    };
+    let lines: Vec<String> =
+        kept.iter().map(|(name, shown)| format!("{name}: {}", shown.words())).collect();
+    let parts = [own_text.clone().unwrap_or_default(), lines.join("\n")];
+    let parts = parts.iter().map(|part| part.as_str()).filter(|part| !part.is_empty());
+    let text = parts.collect::<Vec<_>>().join("\n\n");
+    let facts = match whole {
+        Some(_) => kept.iter().map(|(name, _)| name.clone()).collect(),
+        None => Vec::new(),
     };
     let id = IDS.iter().find_map(|wanted| {
         let named = pairs.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
@@ -340,7 +354,23 @@ fn record_of(pairs: Vec<(String, Shown)>) -> Record {
     });
     let id = id.map(str::to_owned);
     let members = pairs.iter().map(|(name, shown)| (name.clone(), shown.value())).collect();
-    Record { id, text, is_whole, members }
+    Record { id, text, own_text, facts, members }
+}
+
+/// What members say beside the text of their record, except its context and what is no words.
+fn facts_of<'p>(beside: &[&'p (String, Shown)]) -> Vec<&'p (String, Shown)> {
+    let is_words = |shown: &Shown| matches!(shown, Shown::Words(_));
+    let named: Vec<(&str, bool)> =
+        beside.iter().map(|(name, shown)| (name.as_str(), is_words(shown))).collect();
+    let told = beside.iter().zip(beyond_context(&named));
+    told.filter(|(pair, is_fact)| *is_fact && !is_vector(&pair.1)).map(|(pair, _)| *pair).collect()
+}
+
+/// Whether a value is a long list of numbers, such as the place of a text in a model.
+fn is_vector(shown: &Shown) -> bool {
+    let Shown::Json(json) = shown else { return false };
+    serde_json::from_str::<Vec<serde_json::Number>>(json)
+        .is_ok_and(|numbers| numbers.len() > NUMBERS_MAX)
 }
 
 /// Whether a value can name its record: a short text on one line, or a whole number.
@@ -584,7 +614,8 @@ mod tests {
         let nested = format!("[{{\"private\": true, \"text\": \"A\", \"x\": {deep}}}]");
         let list = List::of("json", &nested).unwrap().unwrap();
         let record = list.record(&nested, &list.slots[0]);
-        assert_eq!((record.text.as_str(), &record.members["private"]), ("A", &Value::Bool(true)));
+        let own_text = record.own_text.as_deref();
+        assert_eq!((own_text, &record.members["private"]), (Some("A"), &Value::Bool(true)));
         assert_eq!(value_of("[1,"), None);
         let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"private\": true, \"items\": [{\"content_html\": \"<p>A<p>B\"}]}";
         assert_eq!(read("json", feed)[0].2, "A\n\nB");

@@ -115,7 +115,8 @@ impl Items {
                 sampled += record.text.len();
             }
             let key = record.id.unwrap_or_else(|| {
-                let hash = sha256(normalize(&record.text).as_bytes()).hex();
+                let own_text = record.own_text.as_ref().unwrap_or(&record.text);
+                let hash = sha256(normalize(own_text).as_bytes()).hex();
                 hash[..KEY_DIGITS].to_owned()
             });
             // Several items may have one name: the later ones are counted.
@@ -182,7 +183,7 @@ impl Items {
         let (record, own) = match message {
             Some((message, publish)) => {
                 let (text, members) = (message.text.clone(), message.members.clone());
-                (Record { id: None, text, is_whole: true, members }, *publish)
+                (Record { text, members, ..Record::default() }, *publish)
             }
             None => {
                 let record = self.list.record(&self.text, slot);

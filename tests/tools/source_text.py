@@ -1290,6 +1290,12 @@ def mail_texts(part, attached):
 
 TEXTS = ["content_text", "text", "content", "body", "content_html"]
 IDS = ["id", "_id", "guid", "uuid"]
+TITLES = "title subject headline heading name".split()
+AUTHORS = "author authors from sendername sender creator by byline userprofile speaker username user".split()
+TIMES = """timestamp tsabs tsabsms timestampms date datetime datepublished publishedat pubdate isodate published ts time
+    created createdat createtime sentat updated updatedat datemodified""".split()
+CONTEXT = """tags labels categories keywords url link permalink externalurl image bannerimage id uuid guid language lang
+    project projectname to cc role feed mailbox conversationid publish public private draft visibility localonly""".split()
 LIST_KINDS = ["json", "jsonl", "ndjson", "csv", "tsv"]
 BLANKS = re.compile(r"[ \t\r\n]*")
 DECODER = json.JSONDecoder()
@@ -1322,21 +1328,43 @@ def shown(raw):
 
 
 def record(pairs):
-    """The id and the text of a record of (name, text, whether it is words)."""
-    text, ident = None, None
+    """The id, the text that names it, and all of its text, of a record of (name, text, whether it is words)."""
+    own, text, ident = None, None, None
     for wanted in TEXTS:
         found = [t for name, t, words in pairs if name.lower() == wanted and words and t.strip()]
-        if found and text is None:
-            text = Html(found[0]).page.out if wanted == "content_html" else found[0]
-    if text is None:
-        text = "\n".join(f"{name}: {t}" for name, t, _ in pairs if t.strip())
+        if found and own is None:
+            own = Html(found[0]).page.out if wanted == "content_html" else found[0]
+            beside = [pair for pair in pairs if pair[1].strip() and pair[0].lower() != wanted]
+            text = "\n\n".join(part for part in (own, "\n".join(facts(beside))) if part)
+    if own is None:
+        own = text = "\n".join(f"{name}: {t}" for name, t, _ in pairs if t.strip())
     for wanted in IDS:
         named = next(((t.strip(), words) for name, t, words in pairs if name.lower() == wanted), None)
         if ident is None and named and named[0] and len(named[0].encode()) <= 200:
             plain = all(unicodedata.category(c) != "Cc" for c in named[0])
             if plain if named[1] else re.fullmatch("-?[0-9]+", named[0]):
                 ident = named[0]
-    return ident, text
+    return ident, own, text
+
+
+def facts(beside):
+    """The lines of what stands beside the text of a record and is no context of it."""
+    names = [re.sub("[-_ ]", "", name).lower() for name, _, _ in beside]
+
+    def first(group, only_words):
+        ranked = [(group.index(name), at) for at, name in enumerate(names)
+                  if name in group and (beside[at][2] or not only_words)]
+        return min(ranked)[1] if ranked else None
+
+    def is_vector(text, words):
+        value = None if words else json.loads(text)
+        is_number = lambda one: isinstance(one, (int, float)) and not isinstance(one, bool)
+        return isinstance(value, list) and len(value) > 16 and all(map(is_number, value))
+    used = first(TITLES, True), first(AUTHORS, False)
+    for at, (name, text, words) in enumerate(beside):
+        known = names[at] in TIMES + CONTEXT or names[at].endswith("html")
+        if at not in used and not known and not is_vector(text, words):
+            yield f"{name}: {text}"
 
 
 def said(value):
@@ -1375,7 +1403,7 @@ def json_record(raw):
         found = [(name, shown(part)) for name, _, part in pieces(raw)]
         return record([(name, *said) for name, said in found if said])
     said = shown(raw)
-    return None, said[0] if said else ""
+    return None, *[said[0] if said else ""] * 2
 
 
 def cells(text, at, delimiter):
@@ -1424,7 +1452,7 @@ def rows(kind, text):
 
 
 def records(kind, text):
-    """(place, JSON, (id, text)) of each item of a list; None for a file that is no list."""
+    """(place, JSON, (id, text that names it, text)) of each item of a list; None for a file that is no list."""
     if kind in ("csv", "tsv"):
         return [(at, None, found) for at, found in rows(kind, text)]
     if kind in ("jsonl", "ndjson"):
@@ -1462,9 +1490,9 @@ def items(kind, source, whole=False):
             count += 1
             name = f"{key}~{count}"
         return name
-    for at, raw, (ident, text) in found:
+    for at, raw, (ident, own, text) in found:
         text, line = normalize(text), source[:at].count("\n") + 1
-        name = unique(ident or hashlib.sha256(text.encode()).hexdigest()[:16])
+        name = unique(ident or hashlib.sha256(normalize(own).encode()).hexdigest()[:16])
         messages = conversation(raw) if raw and not whole else None
         if not messages:
             all_items[name] = (line, text)
