@@ -367,7 +367,16 @@ fn every_command_has_a_man_page_and_every_shell_has_completions() {
     }
     home.expect(0, &["man"]).says(&[".TH summarizer 1", "Exit codes"]);
     for shell in ["bash", "zsh", "fish"] {
-        home.expect(0, &["completions", shell]).says(&["summarizer", "quarantine"]);
+        let script = home.expect(0, &["completions", shell]);
+        script.says(&["summarizer", "quarantine"]);
+        for hidden in ["worker", "names"] {
+            let offers = [
+                format!("summarizer,{hidden})"),
+                format!("'{hidden}:"),
+                format!("-a \"{hidden}\""),
+            ];
+            assert!(!offers.iter().any(|one| script.out.contains(one)), "{shell}: {hidden}");
+        }
     }
 }
 
@@ -485,6 +494,9 @@ fn every_command_prints_json_when_it_is_asked_for() {
         &["digest", "show"],
         &["digest", "diff", "bag_1", "bag_2"],
         &["digest", "gc", "--dry-run"],
+        &["watch", "add", &place("own/buses/other")],
+        &["watch", "list"],
+        &["watch", "remove", &place("own/buses/other")],
         &["task", "list"],
         &["task", "done", &task],
         &["task", "reopen", &task],

@@ -501,6 +501,121 @@ fn reading_knows_the_projects_that_digests_know() {
     says(&person.run(2, &home(&["read", "--project", "garden"])).err, &["outdoors"]);
 }
 
+/// Who names a source and a filter means both.
+#[test]
+fn a_named_source_is_filtered_like_all_others() {
+    let person = Person::new();
+    person.run(0, &home(&["add", "--init", "mine/mail/lease.eml", "--project", "flat"]));
+    let read =
+        |more: &[&str]| person.json(0, &home(&[&["read", "lease.eml"][..], more].concat())).len();
+    assert_eq!(read(&[]), 1);
+    for (option, fits, other) in [
+        ("--project", "flat", "garden"),
+        ("--flow", "brief", "task"),
+        ("--day", "2026-02-12", "2020-01-01"),
+        ("--since", "2020-01-01", "2030-01-01"),
+    ] {
+        let fitting = read(&[option, fits]);
+        assert_eq!((fitting, read(&[option, other])), (1, 0), "{option}");
+    }
+    let ran = person.run(0, &home(&["read", "lease.eml", "--day", "2020-01-01"]));
+    says(&ran.err, &["no summary of lease.eml fits the other options"]);
+}
+
+/// The same files give the same exit code, however they are told.
+#[test]
+fn a_damaged_file_fails_in_every_form() {
+    let person = person_with(&[
+        ("mine/a.md", "The roof costs 900 EUR. We decide on Monday.\n"),
+        ("mine/b.docx", "PK\u{3}\u{4} cut off"),
+    ]);
+    for args in [
+        &["sum", "mine"][..],
+        &["sum", "mine", "--json"],
+        &["--home", "home", "add", "--init", "mine", "--dry-run"],
+        &["--home", "home", "add", "--init", "mine", "--dry-run", "--json"],
+        &["--home", "home", "add", "--init", "mine"],
+        &["--home", "home", "add", "mine", "--json"],
+    ] {
+        person.run(1, args);
+    }
+}
+
+/// Deleted files of mails, chats and feeds are named like those of documents.
+#[test]
+fn deleted_mails_and_chats_of_a_folder_are_named() {
+    let person = Person::new();
+    person.run(0, &home(&["add", "--init", "mine/mail", "mine/chats"]));
+    for gone in ["mine/mail/lease.eml", "mine/chats/claude.json"] {
+        std::fs::remove_file(person.path(gone)).unwrap();
+    }
+    let ran = person.run(0, &home(&["add", "mine/mail", "mine/chats"]));
+    says(&ran.err, &["2 files are gone", "mine/mail/lease.eml", "mine/chats/claude.json"]);
+    let told = person.json(0, &home(&["add", "mine/mail"]));
+    assert_eq!(told.last().unwrap()["gone"], json!(["mine/mail/lease.eml"]));
+}
+
+/// The page finds what the terminal finds, by the name of a file too.
+#[test]
+fn the_search_of_the_page_knows_the_names_of_files() {
+    let person = Person::new();
+    person.run(0, &home(&["add", "--init", "mine/mail", "mine/chats/claude.json"]));
+    let mut command = person.command(&home(&["open", "--print"]));
+    command.stderr(Stdio::null());
+    opened(
+        command,
+        |link| {
+            let token = link.split_once("#token=").unwrap().1.split('&').next().unwrap();
+            let address = link.split_once("http://").unwrap().1.split('/').next().unwrap();
+            for (words, name) in [("lease.eml", "Lease renewal"), ("claude", "SQL index")] {
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\n");
+                let ask = format!(
+                    "GET /api/newest?q={words} HTTP/1.1\r\n{head}Connection: close\r\n\r\n"
+                );
+                stream.write_all(ask.as_bytes()).unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                assert!(answer.contains(name), "{words}: {answer}");
+            }
+        },
+        |child| {
+            let id = child.id().to_string();
+            assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        },
+    );
+}
+
+/// The folders that a service takes in are chosen without an editor, and the settings keep their comments.
+#[test]
+fn a_folder_is_watched_by_a_command() {
+    let person = person_with(&[("notes/a.md", "The roof costs 900 EUR. We decide on Monday.\n")]);
+    person.run(0, &home(&["init"]));
+    let settings = || std::fs::read_to_string(person.path("home/summarizer.toml")).unwrap();
+    let before = settings();
+    says(&person.run(0, &home(&["watch", "list"])).err, &["no folder is watched"]);
+    person.run(0, &home(&["watch", "add", "notes", "--project", "roof", "--flow", "brief"]));
+    assert!(settings().starts_with(&before), "{}", settings());
+    says(&person.run(0, &home(&["watch", "add", "notes", "--kind", "document"])).err, &["now"]);
+    let again = person.run(0, &home(&["watch", "add", "notes", "--kind", "document"]));
+    says(&again.err, &["watched already"]);
+    let listed = person.json(0, &home(&["watch", "list"]));
+    assert_eq!((listed.len(), &listed[0]["project"]), (2, &json!("roof")), "{listed:?}");
+    person.run(0, &home(&["drain", "--folders"]));
+    assert_eq!(sources_of(&person.json(0, &home(&["read", "--project", "roof"]))).len(), 1);
+    for (exit, args, said) in [
+        (5, &["watch", "add", "nowhere"][..], "cannot watch nowhere"),
+        (5, &["watch", "add", "notes/a.md"], "is no folder"),
+        (2, &["watch", "add", "notes", "--kind", "documents"], "did you mean document?"),
+        (2, &["watch", "add", "notes", "--flow", "breif"], "did you mean brief?"),
+        (2, &["watch", "remove", "other"], "there is no watched folder other"),
+    ] {
+        says(&person.run(exit, &home(args)).err, &[said]);
+    }
+    person.run(0, &home(&["watch", "remove", "notes"]));
+    assert_eq!(settings().trim_end(), before.trim_end());
+}
+
 #[test]
 fn typos_get_the_nearest_name() {
     let person = Person::new();

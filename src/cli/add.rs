@@ -158,6 +158,8 @@ impl AddArgs {
         let given =
             self.flow.as_deref().map(|flow| names::registered_flow(context, flow)).transpose()?;
         let flow = |group| given.as_deref().unwrap_or(flow_of(&config.default_flow, group));
+        let is_wrong = found.skipped.iter().any(|one| one.is_told());
+        let exit = if is_wrong { Exit::Wrong } else { Exit::Done };
         if context.ui.json {
             for file in &found.files {
                 let (kind, flow) = (file.kind.name(), flow(file.kind.group()));
@@ -166,7 +168,7 @@ impl AddArgs {
             for one in &found.skipped {
                 context.ui.json(&json!({"source": one.name, "skipped": one.why}));
             }
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         let rows: Vec<Vec<String>> = found
             .files
@@ -182,8 +184,7 @@ impl AddArgs {
             context.ui.talk(in_short(&found.skipped));
         }
         context.ui.talk("nothing was changed");
-        let is_wrong = found.skipped.iter().any(|one| one.is_told());
-        Ok(if is_wrong { Exit::Wrong } else { Exit::Done })
+        Ok(exit)
     }
 }
 

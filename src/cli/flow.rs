@@ -195,7 +195,10 @@ impl RunArgs {
             })?;
             if !pack.inputs().iter().any(|input| input.name == name) {
                 let what = format!("the flow has no input {name}");
-                return Err(Failure::new(Exit::Usage, what).hint(names()));
+                let known = pack.inputs().iter().map(|input| input.name.as_str());
+                let near = super::names::nearest_of(name, known);
+                let near = near.map(|near| format!("did you mean {near}?"));
+                return Err(Failure::new(Exit::Usage, what).hint(near.unwrap_or_else(names)));
             }
             inputs.insert(name.to_owned(), value.into());
         }

@@ -13,7 +13,7 @@ const COLUMNS: usize = 80;
 const GROUPS: &[(&str, &[&str])] = &[
     ("Read your texts", &["sum", "add", "read", "search", "open"]),
     ("Start", &["demo", "init", "doctor", "config", "schema", "completions", "man"]),
-    ("Run", &["serve", "drain", "pause", "resume", "reload", "retry", "cancel", "queue"]),
+    ("Run", &["serve", "drain", "watch", "pause", "resume", "reload", "retry", "cancel", "queue"]),
     ("Ask", &["submit", "quarantine"]),
     ("Look", &["status", "requests", "show", "explain", "trace", "log"]),
     ("Prove", &["verify", "replay", "export"]),
@@ -61,6 +61,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("task list", "summarizer task list --all"),
     ("task done", "summarizer task done task_3f62"),
     ("task reopen", "summarizer task reopen task_3f62"),
+    ("watch add", "summarizer watch add ~/notes --project garden"),
+    ("watch list", "summarizer watch list"),
+    ("watch remove", "summarizer watch remove ~/notes"),
     ("queue adopt", "summarizer queue adopt --dry-run"),
     ("log dump", "summarizer log dump"),
     ("log stats", "summarizer log stats"),

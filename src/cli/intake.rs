@@ -10,7 +10,7 @@ use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::importing;
 use super::identity::random_bytes;
-use super::source_files::{GoneFile, gone_of, name_for_home};
+use super::source_files::{GoneFile, gone_among, gone_of, name_for_home};
 use super::sum::flow_of;
 use crate::config::Config;
 use crate::contract::request::{Input, Request, RequestedBy};
@@ -23,6 +23,7 @@ use crate::import::{ImportError, Report, Target};
 use crate::os::Disk;
 use crate::seam::append::append;
 use crate::seam::build::{RequestParts, build_request};
+use crate::upstream::file_names::event_files_below;
 use crate::work::content_key::{imported_key, model_of};
 
 /// Requests appended with one lock and one sync.
@@ -90,7 +91,12 @@ pub(super) fn take_in(
     for folder in wish.folders {
         let name = name_for_home(target.disk, &home.root, folder);
         let known = intake.documents_below(&name, &mut report);
-        gone.extend(gone_of(context, known.map_err(|error| not_added(&error))?));
+        let documents = gone_of(context, known.map_err(|error| not_added(&error))?);
+        // Mails and chats lie on another bus than documents. What is attached to a mail has its name on both.
+        let mut files = event_files_below(target.disk, target.root, &name);
+        files.retain(|name| documents.iter().all(|one| one.name != *name));
+        gone.extend(documents.into_iter().chain(gone_among(context, files)));
+        gone.sort_by(|a, b| a.name.cmp(&b.name));
     }
     let parts = intake.parts_gone(&mut report).map_err(|error| not_added(&error))?;
     gone.extend(parts.into_iter().map(|name| GoneFile { name, same: None }));

@@ -87,6 +87,7 @@ pub mod ui;
 pub mod verify;
 mod waiting;
 mod watch;
+mod watched;
 pub mod wave;
 mod worker;
 mod zone;
@@ -165,6 +166,7 @@ enum Command {
     Select(select::SelectArgs),
     Digest(digest::DigestArgs),
     Task(task::TaskArgs),
+    Watch(watched::WatchArgs),
     Verify(verify::VerifyArgs),
     Trace(trace::TraceArgs),
     Day(day::DayArgs),
@@ -357,6 +359,7 @@ fn dispatch(command: &Command, context: &Context) -> Result<Exit, Failure> {
         Command::Select(args) => args.run(context),
         Command::Digest(args) => args.run(context),
         Command::Task(args) => args.run(context),
+        Command::Watch(args) => args.run(context),
         Command::Verify(args) => args.run(context),
         Command::Trace(args) => args.run(context),
         Command::Day(args) => args.run(context),

@@ -94,7 +94,7 @@ pub(super) fn registered(registry: &Registry, word: &str) -> Result<String, Fail
         }
     }
     // A short name such as `brief` is a part of an id.
-    let parts = || ids.iter().flat_map(|id| id.split('.')).filter(|part| part.len() > 3);
+    let parts = || ids.iter().flat_map(|id| id.split(['.', '_'])).filter(|part| part.len() > 3);
     let near = nearest(word, ids.iter().copied()).or_else(|| nearest(word, parts()));
     let near = near.or_else(|| nearest_of(word, ids.iter().copied()));
     let failure = Failure::new(Exit::Usage, format!("there is no flow {word}"));
@@ -134,6 +134,14 @@ pub(super) fn nearest_of<'a>(
         known.clone().find(|name| name.split('.').any(|part| part == near)).map(str::to_owned)
     };
     nearest(typed, known.clone()).or_else(holds).or_else(part)
+}
+
+/// What is said of a word that is not one of a few, with the one that was meant, or with all of them.
+pub(super) fn not_one_of(typed: &str, known: &[&str]) -> String {
+    match nearest_of(typed, known.iter().copied()) {
+        Some(near) => format!("did you mean {near}?"),
+        None => format!("it is one of {}", known.join(", ")),
+    }
 }
 
 /// A failure for a name that is not known, with the nearest one.

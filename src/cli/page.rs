@@ -4,6 +4,7 @@ use std::io::IsTerminal as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -28,10 +29,13 @@ use crate::import::collect::collect;
 use crate::log::Reader;
 use crate::os::Disk;
 use crate::service::{ShowPage, Watch};
-use crate::web::{self, Actions, Given, Login, Shown, Tally};
+use crate::upstream::file_names::files_with_words;
+use crate::web::{self, Actions, FileNames, FindFiles, Given, Login, Shown, Tally};
 
 /// Bytes of the name of such a text.
 const NAME_BYTES_MAX: usize = 120;
+/// How long the files of one search are kept.
+const FILE_NAMES_KEPT: Duration = Duration::from_secs(10);
 /// Texts of the same name.
 const SAME_NAME_MAX: u32 = 10_000;
 
@@ -44,6 +48,32 @@ pub(super) struct Page {
     /// The end of the log when the service started.
     until: Seq,
     address: Arc<Mutex<Option<SocketAddr>>>,
+}
+
+/// What a search of the page asks for the names of files. The page asks the same several times, for each part of its
+/// answer, and the buses are read once for all of them.
+fn file_names(disk: Arc<dyn Disk>, buses: PathBuf) -> FindFiles {
+    let kept: Mutex<Option<FoundNames>> = Mutex::new(None);
+    Arc::new(move |words| {
+        let mut kept = kept.lock();
+        if let Some(found) = &*kept
+            && found.words == words
+            && found.at.elapsed() < FILE_NAMES_KEPT
+        {
+            return Arc::clone(&found.files);
+        }
+        let files = Arc::new(files_with_words(&*disk, &buses, words));
+        let (at, words) = (Instant::now(), words.to_vec());
+        *kept = Some(FoundNames { at, words, files: Arc::clone(&files) });
+        files
+    })
+}
+
+/// The files of the last search.
+struct FoundNames {
+    at: Instant,
+    words: Vec<String>,
+    files: Arc<FileNames>,
 }
 
 impl Page {
@@ -88,6 +118,7 @@ impl Page {
                 }
                 kept.clone()
             }),
+            files_with_words: file_names(Arc::clone(&context.machine.disk), home.buses.clone()),
         };
         let (log, until) = (log.clone(), log.head().0);
         Ok(Page { context: context.clone(), shown, log, until, address: Arc::default() })

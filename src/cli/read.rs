@@ -25,6 +25,7 @@ use crate::contract::places::folded;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
 use crate::control::question::Question;
+use crate::digest::project::ProjectRules;
 use crate::home::Home;
 
 /// Summaries that are shown when nothing else is asked for.
@@ -73,7 +74,51 @@ pub(crate) struct ReadArgs {
     evidence: bool,
 }
 
+/// Which summaries a person wants to see.
+struct Filter<'a> {
+    day: Option<Day>,
+    since: Option<Day>,
+    project: Option<&'a str>,
+    flow: Option<String>,
+    rules: ProjectRules,
+    zone: Tz,
+}
+
+impl Filter<'_> {
+    fn is_any(&self) -> bool {
+        self.day.is_some() || self.since.is_some() || self.project.is_some() || self.flow.is_some()
+    }
+
+    /// The days that are read. The error for an unknown project needs the projects of all days.
+    fn days(&self) -> Option<AskedDays> {
+        let first = self.day.into_iter().chain(self.since).max();
+        let first = first.filter(|_| self.project.is_none());
+        first.map(|first| AskedDays { first, last: self.day, zone: self.zone })
+    }
+
+    fn takes(&self, one: &Published) -> bool {
+        let day = one.day(self.zone);
+        let project = one.project(&self.rules);
+        self.day.is_none_or(|wanted| wanted == day)
+            && self.since.is_none_or(|since| since <= day)
+            && self.project.is_none_or(|name| is_same(project.as_deref(), name))
+            && self.flow.as_deref().is_none_or(|flow| one.flow() == flow)
+    }
+}
+
 impl ReadArgs {
+    fn filter(&self, context: &Context) -> Result<Filter<'_>, Failure> {
+        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
+        let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
+        let project = self.project.as_deref();
+        let rules = match project {
+            Some(_) => selectors(context)?.rules(),
+            None => project_rules(context),
+        };
+        let zone = load_config(context)?.timezone;
+        Ok(Filter { day: self.day, since, project, flow, rules, zone })
+    }
+
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         warn_of_forgetting(context);
         // A home without summaries may know the request that is named.
@@ -84,9 +129,10 @@ impl ReadArgs {
             missing.tell(context);
             known().unwrap_or(failure)
         })?;
+        let filter = self.filter(context)?;
         let mut found = match self.ids.is_empty() {
-            true => self.newest(context, &bus)?,
-            false => self.by_name(context, &bus)?,
+            true => self.newest(&bus, &filter)?,
+            false => self.by_name(context, &bus, &filter)?,
         };
         found.iter_mut().take(LOOKED_FOR).for_each(|one| one.look_for_file(context));
         if context.ui.json {
@@ -95,13 +141,14 @@ impl ReadArgs {
             return Ok(Exit::Done);
         }
         if found.is_empty() {
-            let is_filtered = self.day.is_some()
-                || self.since.is_some()
-                || self.project.is_some()
-                || self.flow.is_some();
-            let why = match is_filtered {
-                true => nothing_read(&bus, self.day, load_config(context)?.timezone)?,
-                false => "no summary is published yet; `summarizer add PATH` makes some".to_owned(),
+            let why = match (self.ids.as_slice(), filter.is_any()) {
+                ([first, ..], _) => {
+                    format!("no summary of {} fits the other options", plain_line(first))
+                }
+                ([], true) => nothing_read(&bus, self.day, filter.zone)?,
+                ([], false) => {
+                    "no summary is published yet; `summarizer add PATH` makes some".to_owned()
+                }
             };
             context.ui.talk(why);
             missing.tell(context);
@@ -121,34 +168,14 @@ impl ReadArgs {
         Ok(exit)
     }
 
-    fn newest(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
-        let flow = self.flow.as_deref().map(|flow| names::flow_id(context, flow)).transpose()?;
-        let since = self.since.as_deref().map(|when| first_day(context, when)).transpose()?;
-        let filtered =
-            self.day.is_some() || since.is_some() || self.project.is_some() || flow.is_some();
-        let most = self.last.unwrap_or(if filtered { usize::MAX } else { LAST });
-        let project = self.project.as_deref();
-        let rules = match project {
-            Some(_) => selectors(context)?.rules(),
-            None => project_rules(context),
-        };
+    fn newest(&self, bus: &SummaryBus, filter: &Filter<'_>) -> Result<Vec<Published>, Failure> {
+        let most = self.last.unwrap_or(if filter.is_any() { usize::MAX } else { LAST });
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
-        let zone = load_config(context)?.timezone;
-        let first = self.day.into_iter().chain(since).max();
-        // The error for an unknown project needs the projects of all days.
-        let asked = first.filter(|_| project.is_none());
-        let asked = asked.map(|first| AskedDays { first, last: self.day, zone });
         let shown = VersionChoice::of(self.all_versions);
-        let read = each_newest_of(bus, shown, asked, &mut |one| {
-            let its = one.project(&rules);
-            let day = one.day(zone);
-            let fits = self.day.is_none_or(|wanted| wanted == day)
-                && since.is_none_or(|since| since <= day)
-                && project.is_none_or(|name| is_same(its.as_deref(), name))
-                && flow.as_deref().is_none_or(|flow| one.flow() == flow);
-            projects.extend(its);
-            if fits {
+        let read = each_newest_of(bus, shown, filter.days(), &mut |one| {
+            projects.extend(one.project(&filter.rules));
+            if filter.takes(&one) {
                 found.push(one);
             }
             match found.len() < most {
@@ -157,7 +184,7 @@ impl ReadArgs {
             }
         });
         read.map_err(|error| unread(&error))?;
-        if let Some(name) = project
+        if let Some(name) = filter.project
             && found.is_empty()
             && !projects.iter().any(|known| is_same(Some(known.as_str()), name))
         {
@@ -166,7 +193,12 @@ impl ReadArgs {
         Ok(found)
     }
 
-    fn by_name(&self, context: &Context, bus: &SummaryBus) -> Result<Vec<Published>, Failure> {
+    fn by_name(
+        &self,
+        context: &Context,
+        bus: &SummaryBus,
+        filter: &Filter<'_>,
+    ) -> Result<Vec<Published>, Failure> {
         let (mut found, shown) = (Vec::new(), VersionChoice::of(self.all_versions));
         let mut seen = std::collections::BTreeSet::new();
         for id in &self.ids {
@@ -180,7 +212,8 @@ impl ReadArgs {
             if here.is_empty() {
                 return Err(nothing_named(context, bus, id));
             }
-            let here = here.into_iter().take(self.last.unwrap_or(usize::MAX));
+            let here = here.into_iter().filter(|one| filter.takes(one));
+            let here = here.take(self.last.unwrap_or(usize::MAX));
             // Two words may name the same summary.
             found.extend(here.filter(|one| seen.insert(one.id().to_owned())));
         }

@@ -11,7 +11,7 @@ use super::held_home::HeldHome;
 use super::lost_log::refuse_lost_log;
 use super::serve::moment;
 use super::settings::load_config;
-use super::{Context, ui};
+use super::{Context, names, ui};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::Stream;
@@ -55,8 +55,8 @@ pub(crate) struct ExportArgs {
 }
 
 fn parse_stream(text: &str) -> Result<Stream, String> {
-    let names: Vec<&str> = Stream::ALL.iter().map(|stream| stream.as_str()).collect();
-    Stream::parse(text).ok_or_else(|| format!("not one of {}", names.join(", ")))
+    let known: Vec<&str> = Stream::ALL.iter().map(|stream| stream.as_str()).collect();
+    Stream::parse(text).ok_or_else(|| names::not_one_of(text, &known))
 }
 
 impl ReplayArgs {

@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::Context;
 use super::failure::{Exit, Failure};
+use super::{Context, names};
 use crate::contract::schema;
 
 /// Print a JSON Schema, or list them
@@ -26,8 +26,12 @@ impl SchemaArgs {
         };
         let wanted = name.strip_suffix(".schema.json").unwrap_or(name);
         let text = schema::text(wanted).ok_or_else(|| {
-            Failure::new(Exit::Usage, format!("there is no schema named {wanted}"))
-                .hint("`summarizer schema` lists them")
+            Failure::new(Exit::Usage, format!("there is no schema named {wanted}")).hint(
+                match names::nearest_of(wanted, schema::names().collect::<Vec<_>>().into_iter()) {
+                    Some(near) => format!("did you mean {near}?"),
+                    None => "`summarizer schema` lists them".to_owned(),
+                },
+            )
         })?;
         context.ui.raw(text.as_bytes());
         Ok(Exit::Done)

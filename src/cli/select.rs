@@ -10,7 +10,7 @@ use super::failure::{Exit, Failure};
 use super::select_file::{check_name, write};
 use super::select_summaries::SummaryQuery;
 use super::settings::load_config;
-use super::{Context, ui};
+use super::{Context, names, ui};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::home::Home;
 use crate::upstream::selection::{self, Draft, SelectionOrder};
@@ -67,7 +67,8 @@ fn parse_bus(text: &str) -> Result<Chosen, String> {
     match (text, Bus::parse(text)) {
         ("summary_bus", _) => Ok(Chosen::Summaries),
         (_, Some(Bus::Other) | None) => {
-            Err("expected event_bus, session_bus, chunk_bus or summary_bus".to_owned())
+            let known = ["event_bus", "session_bus", "chunk_bus", "summary_bus"];
+            Err(names::not_one_of(text, &known))
         }
         (_, Some(bus)) => Ok(Chosen::Upstream(bus)),
     }

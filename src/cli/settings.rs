@@ -15,14 +15,18 @@ pub(super) fn is_shared(context: &Context) -> bool {
     load_config(context).is_ok_and(|config| config.cluster.is_some())
 }
 
+/// The settings file of a home.
+pub(super) fn config_path(context: &Context) -> std::path::PathBuf {
+    context.config_file.clone().unwrap_or_else(|| context.home.join("summarizer.toml"))
+}
+
 /// Reads the configuration that is in force for a home.
 pub(crate) fn load_config(context: &Context) -> Result<Config, Failure> {
-    let named = context.config_file.clone();
-    let path = named.clone().unwrap_or_else(|| context.home.join("summarizer.toml"));
+    let path = config_path(context);
     let bytes = context.machine.disk.read_if_present(&path).map_err(|error| {
         Failure::new(Exit::Config, format!("cannot read {}", path.display())).because(&error)
     })?;
-    if bytes.is_none() && named.is_some() {
+    if bytes.is_none() && context.config_file.is_some() {
         let what = format!("there is no configuration file {}", path.display());
         return Err(Failure::new(Exit::Config, what));
     }

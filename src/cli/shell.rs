@@ -29,7 +29,7 @@ pub(crate) struct ManArgs {
 impl CompletionsArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut help::command(), "summarizer", &mut script);
+        clap_complete::generate(self.shell, &mut offered(), "summarizer", &mut script);
         script.extend(super::complete::addition(self.shell).into_bytes());
         match context.ui.json {
             true => context.ui.json(&json!({
@@ -73,6 +73,17 @@ impl ManArgs {
         context.ui.talk(format!("wrote {many} to {}", folder.display()));
         Ok(Exit::Done)
     }
+}
+
+/// The commands for people: a shell offers none that the program runs itself.
+fn offered() -> Command {
+    let all = help::command();
+    let shown = all.get_subcommands().filter(|one| !one.is_hide_set()).cloned();
+    Command::new("summarizer")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .groups(all.get_groups().cloned())
+        .subcommands(shown)
 }
 
 fn page(command: Command) -> Result<Vec<u8>, Failure> {

@@ -1,6 +1,6 @@
 //! The files that sources came from: their names in a home, and whether they are still there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -156,6 +156,16 @@ pub(super) fn gone_of(context: &Context, known: Vec<(String, IdKey)>) -> Vec<Gon
         files.insert(file_of_item(&name).to_owned(), same);
     }
     files.into_iter().map(|(name, same)| GoneFile { name, same }).collect()
+}
+
+/// Those of the files from which mails, chats and items of feeds were taken that are not there any more.
+pub(super) fn gone_among(context: &Context, files: BTreeSet<String>) -> Vec<GoneFile> {
+    let disk = &*context.machine.disk;
+    let is_gone = |name: &String| {
+        places_of(context, name).iter().all(|path| matches!(disk.stat(path), Ok(None)))
+    };
+    let gone = files.into_iter().filter(is_gone);
+    gone.map(|name| GoneFile { name, same: None }).collect()
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl FolderWatch {
 /// something could not be taken; a warning says what.
 pub(super) fn take_once(context: &Context, config: &Config, home: &Home) -> Result<bool, Failure> {
     if config.watches.is_empty() {
-        context.ui.talk("no folder is watched: a section [[watch]] of summarizer.toml names one");
+        context.ui.talk("no folder is watched: `summarizer watch add FOLDER` names one");
         return Ok(true);
     }
     let config = names::with_flow_ids(context, config.clone())?;

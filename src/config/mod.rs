@@ -149,6 +149,8 @@ pub(crate) struct WatchConfig {
     pub project: Option<String>,
 }
 
+/// Kinds of files that a section `[[watch]]` may name.
+pub(crate) const WATCH_KINDS: &[&str] = &["document", "mail", "chat", "feed"];
 /// Keys of `[[watch]]`.
 const WATCH_KEYS: &[&str] = &["folder", "glob", "kind", "flow", "project"];
 /// The variable that other tools name the bus root by.
@@ -955,7 +957,7 @@ impl Values {
             let at = |key: &str| format!("watch\u{0}{name}\u{0}{key}");
             let kind = match self.is_unset(&at("kind")) {
                 true => None,
-                false => Some(self.one_of(&at("kind"), &["document", "mail", "chat", "feed"])?),
+                false => Some(self.one_of(&at("kind"), WATCH_KINDS)?),
             };
             Ok(WatchConfig {
                 folder: self.optional_text(&at("folder"))?.ok_or_else(|| {

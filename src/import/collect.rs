@@ -23,6 +23,9 @@ const HIDDEN: &str = "hidden";
 /// Why a link inside a folder is passed over.
 const LINK: &str = "a link";
 
+/// Why a pipe, a socket or a device is passed over.
+const NOT_A_FILE: &str = "not a regular file";
+
 /// A file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedFile {
@@ -81,7 +84,10 @@ impl Skipped {
 
     /// Whether the command names the file, and does not only count it. Advice stands after a colon.
     pub(crate) fn is_named(&self) -> bool {
-        self.is_told() || may_lose_text(&self.name, &self.why) || self.why.contains(':')
+        self.is_told()
+            || self.why == NOT_A_FILE
+            || may_lose_text(&self.name, &self.why)
+            || self.why.contains(':')
     }
 }
 
@@ -320,7 +326,7 @@ pub(crate) fn known_kind(disk: &dyn Disk, path: &Path) -> Option<FileKind> {
 fn kind_of(disk: &dyn Disk, path: &Path) -> io::Result<Result<FileKind, Refusal>> {
     let meta = std::fs::metadata(path)?;
     if !meta.is_file() {
-        return Ok(Err(Refusal("not a regular file".to_owned())));
+        return Ok(Err(Refusal(NOT_A_FILE.to_owned())));
     }
     if meta.len() > DOCUMENT_BYTES_MAX {
         return Ok(Err(Refusal(format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20))));

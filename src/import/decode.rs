@@ -1,4 +1,4 @@
-//! Bytes of a text file as text: UTF-8, UTF-16 with a mark, what the file declares, else the older encoding whose
+//! Bytes of a text file as text: UTF-8, UTF-16, what the file declares, else the older encoding whose
 //! letters fit best.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
@@ -8,6 +8,8 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 const DECLARATION_BYTES: usize = 1024;
 /// The encoding of a text without a declaration follows from these first bytes.
 const GUESSED_BYTES: usize = 1 << 20;
+/// A shorter text in UTF-16 needs a mark.
+const UTF16_UNITS_MIN: usize = 8;
 const ESCAPE: &str = "\u{1b}";
 
 /// The text of some bytes; `None` when they are binary. The last character may be cut off. Colours of a terminal are no
@@ -44,6 +46,9 @@ fn characters(bytes: &[u8]) -> Option<String> {
     if let Some(rest) = bytes.strip_prefix(b"\xfe\xff") {
         return Some(utf16(rest, u16::from_be_bytes));
     }
+    if let Some(unit) = utf16_without_mark(bytes) {
+        return Some(utf16(bytes, unit));
+    }
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     match std::str::from_utf8(bytes) {
         Ok(text) => (!text.contains('\0')).then(|| text.to_owned()),
@@ -53,6 +58,20 @@ fn characters(bytes: &[u8]) -> Option<String> {
         Err(_) if bytes.contains(&0) => None,
         Err(_) if is_damaged_utf8(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
         Err(_) => Some(in_older_encoding(bytes)),
+    }
+}
+
+/// How the units of UTF-16 are written, where its mark is missing: the letters of most languages of Europe have a zero
+/// beside each byte, always on the same side.
+fn utf16_without_mark(bytes: &[u8]) -> Option<fn([u8; 2]) -> u16> {
+    let head = &bytes[..bytes.len().min(DECLARATION_BYTES)];
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|one| **one == 0).count();
+    let (pairs, even, odd) = (head.len() / 2, zeros(0), zeros(1));
+    let is_most = |zeros: usize| pairs >= UTF16_UNITS_MIN && zeros * 4 >= pairs * 3;
+    match (even, odd) {
+        (0, odd) if is_most(odd) => Some(u16::from_le_bytes),
+        (even, 0) if is_most(even) => Some(u16::from_be_bytes),
+        _ => None,
     }
 }
 
@@ -128,6 +147,12 @@ mod tests {
         assert_eq!(read(b"caf\xe9 \x93x\x94"), Some("café “x”".to_owned()));
         assert_eq!(read(b"\xff\xfec\0a\0f\0\xe9\0"), Some("café".to_owned()));
         assert_eq!(read(b"\xfe\xff\0c\0a\0f\0\xe9"), Some("café".to_owned()));
+        let unmarked = |unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
+            "The café opens.".encode_utf16().flat_map(unit).collect()
+        };
+        for unit in [u16::to_le_bytes, u16::to_be_bytes] {
+            assert_eq!(read(&unmarked(unit)), Some("The café opens.".to_owned()));
+        }
         let declared = b"<?xml version=\"1.0\" encoding='koi8-r'?><a>\xc4\xc1</a>";
         assert!(marked_up(declared).unwrap().ends_with("<a>да</a>"));
         let latin = b"<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><a>ni\xf1o</a>";

@@ -18,7 +18,7 @@ use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, lo
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
-use crate::markup::members::{name_of_person, named};
+use crate::markup::members::{beyond_context, folded, name_of_person, named};
 use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
 use crate::upstream::index::IdKey;
@@ -217,6 +217,7 @@ fn event(
         let path = std::slice::from_ref(path);
         word(record, path).map(|text| (text, path == [PLAIN_TEXT]))
     });
+    let has_own_text = found.is_some() && mapping.otherwise == Otherwise::Everything;
     let (text, said_by_page) = match found {
         Some((text, false)) if mapping.html => page(&text),
         Some((text, _)) => (text, None),
@@ -254,6 +255,11 @@ fn event(
         stable_id("evt", &parts)
     });
     let (kind, subkind) = kind(mapping, role.as_deref());
+    // The text alone names an item without an id.
+    let text = match has_own_text.then(|| facts_of(mapping, record)).flatten() {
+        Some(facts) => format!("{}\n\n{facts}", text.trim_end()),
+        None => text,
+    };
     let mut value = json!({
         "schema_version": "event.v1",
         "event_id": id,
@@ -336,19 +342,42 @@ fn titled(title: &str, rest: Option<String>) -> String {
     rest.map_or_else(|| title.to_owned(), |rest| format!("{title}\n{rest}"))
 }
 
-/// What a record says in members that have no place of their own in an event.
-fn rest_of(mapping: &Mapping, record: &Value) -> Option<String> {
+/// Whether a member has a place of its own in an event.
+fn is_placed(mapping: &Mapping, name: &str) -> bool {
     let placed =
         [&mapping.id, &mapping.address, &mapping.time, &mapping.title, &mapping.conversation];
-    let is_placed = |name: &str| {
-        let is_named = |path: &String| path.split('.').next() == Some(name);
-        placed.into_iter().flatten().any(is_named)
-            || KEPT.iter().any(|(_, names)| names.contains(&name))
-            || [FEED_TITLE, FEED_AUTHORS].contains(&name)
+    let is_named = |path: &String| path.split('.').next() == Some(name);
+    placed.into_iter().flatten().any(is_named)
+        || KEPT.iter().any(|(_, names)| names.contains(&name))
+        || [FEED_TITLE, FEED_AUTHORS].contains(&name)
+}
+
+/// What an item of a feed says beside its text, without other forms of the text, addresses and what only programs read.
+fn facts_of(mapping: &Mapping, record: &Value) -> Option<String> {
+    let is_text = |name: &str| {
+        name.starts_with(['_', '$'])
+            || folded(name).starts_with("content")
+            || mapping.text.iter().any(|one| one == name)
     };
+    let members: Vec<(&String, &Value)> = record
+        .as_object()?
+        .iter()
+        .filter(|(name, value)| {
+            !is_placed(mapping, name) && !is_text(name) && !value.to_string().contains("://")
+        })
+        .collect();
+    let named: Vec<(&str, bool)> =
+        members.iter().map(|(name, value)| (name.as_str(), value.is_string())).collect();
+    let told = members.iter().zip(beyond_context(&named)).filter(|(_, is_fact)| *is_fact);
+    let facts = told.map(|((name, value), _)| ((*name).clone(), (*value).clone())).collect();
+    said::said_by_all(&Value::Object(facts))
+}
+
+/// What a record says in members that have no place of their own in an event.
+fn rest_of(mapping: &Mapping, record: &Value) -> Option<String> {
     let rest = record.as_object()?.iter().filter(|(name, value)| {
         // Numbers and addresses are no words.
-        !is_placed(name)
+        !is_placed(mapping, name)
             && !value.as_str().is_some_and(|text| text.contains("://"))
             && !value.is_number()
     });
@@ -529,6 +558,15 @@ mod tests {
 
     /// More records than memory holds, of more days than files are kept open, in no order. Every record
     /// is imported once, however often and in whatever shape it comes.
+    #[test]
+    fn an_item_of_a_feed_keeps_its_other_members() {
+        let item = json!({"id": "1", "title": "Pump", "url": "https://x.org/1", "date_published": "2026-02-11T10:00:00Z",
+            "content_text": "It leaks.", "contentSnippet": "It leaks.", "price": 40, "stock": {"left": 2},
+            "image": "https://x.org/p.png", "_extra": {"a": "b"}});
+        let (_, read) = event(&Mapping::feed(), "f.json", &item, chrono_tz::UTC).unwrap();
+        assert_eq!(read.value["content"], "It leaks.\n\nprice: 40; left: 2.");
+    }
+
     #[test]
     fn a_large_file_is_taken_in_parts_and_only_once() {
         let dir = tempfile::tempdir().unwrap();

@@ -23,6 +23,7 @@ mod head;
 pub(crate) mod intake;
 pub(crate) mod kind;
 pub mod mail;
+mod notebook;
 mod office;
 mod other_days;
 mod partition;

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, extension};
 use super::said::{beside_list, records, sentence};
-use super::{LeftOut, decode, extract, head, office, pdf_marks, turns};
+use super::{LeftOut, decode, extract, head, notebook, office, pdf_marks, turns};
 use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
@@ -312,7 +312,8 @@ pub(crate) fn document(
 /// What a file says beside the text that is summarized, and that a person may miss.
 pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
     if kind == FileKind::Json {
-        return prompt_templates(bytes);
+        let outputs = || notebook::outputs(&decode::text(bytes)?);
+        return prompt_templates(bytes).or_else(outputs);
     }
     if !matches!(kind, FileKind::Markdown | FileKind::Text | FileKind::Latex) {
         return None;
@@ -364,6 +365,9 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             Ok(Document { kind: "csv", text, ..Document::default() })
         }
         FileKind::Json | FileKind::ChatJson => {
+            if let Some(notebook) = notebook::document(&text) {
+                return notebook;
+            }
             let values = values(&text);
             if let [Value::Object(members)] = values.as_slice()
                 && says_one_text(members)

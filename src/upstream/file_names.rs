@@ -2,7 +2,7 @@
 //!
 //! Contract: it reads the buses as they are, without their manifests, because the answer only helps to find a summary.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -14,6 +14,9 @@ use super::lines::Lines;
 use crate::contract::places::folded;
 use crate::contract::versions::file_of_item;
 use crate::os::{Disk, Open};
+
+/// The member that names the file of a record.
+const MEMBER: &[u8] = b"\"source_uri\"";
 
 /// What a record says of its file: the one that was imported, and what was within it, as what is attached to a mail and
 /// a document of a project.
@@ -53,22 +56,49 @@ pub(crate) fn files_with_words(
     files
 }
 
+/// The files below a folder from which events were taken.
+pub(crate) fn event_files_below(disk: &dyn Disk, buses: &Path, folder: &str) -> BTreeSet<String> {
+    let below = format!("{folder}/");
+    let mut files = BTreeSet::new();
+    let events = buses.join(Family::Events.data_dir());
+    for name in disk.list(&events).unwrap_or_default() {
+        // A file that cannot be read names nothing.
+        let _ = each_line(disk, &events.join(name), &mut |line| {
+            let named = memmem::find_iter(line, MEMBER).filter_map(|at| value_at(&line[at..]));
+            let named = named.map(|uri| file_of_item(&uri).to_owned());
+            files.extend(named.filter(|name| name.starts_with(&below)));
+        });
+    }
+    files
+}
+
+/// The text that a member of this name has, of which the line begins with the name.
+fn value_at(line: &[u8]) -> Option<String> {
+    let value = line[MEMBER.len()..].trim_ascii_start().strip_prefix(b":")?;
+    serde_json::Deserializer::from_slice(value).into_iter::<String>().next()?.ok()
+}
+
 fn take_file(
     disk: &dyn Disk,
     path: &Path,
     words: &[String],
     files: &mut BTreeMap<String, String>,
 ) -> io::Result<()> {
-    let file = disk.open(path, Open::Read)?;
-    let len = file.stat()?.len;
-    let mut lines = Lines::new(file, len);
-    let member = memmem::Finder::new("\"source_uri\"");
-    while let Some((_, line)) = lines.next_line()? {
-        if member.find(line).is_some()
+    each_line(disk, path, &mut |line| {
+        if memmem::find(line, MEMBER).is_some()
             && let Ok(record) = serde_json::from_slice(line)
         {
             take(record, words, files);
         }
+    })
+}
+
+fn each_line(disk: &dyn Disk, path: &Path, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let file = disk.open(path, Open::Read)?;
+    let len = file.stat()?.len;
+    let mut lines = Lines::new(file, len);
+    while let Some((_, line)) = lines.next_line()? {
+        take(line);
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ mod reading;
 mod spend;
 mod tally;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -61,7 +62,15 @@ pub struct Shown {
     pub login: Login,
     /// How summaries get their project now.
     pub project_rules: Arc<dyn Fn() -> ProjectRules + Send + Sync>,
+    /// The files whose names have at least one of these words, by the ids of what was taken from them.
+    pub files_with_words: FindFiles,
 }
+
+/// Finds the files whose names have at least one of some words.
+pub type FindFiles = Arc<dyn Fn(&[String]) -> Arc<FileNames> + Send + Sync>;
+
+/// Names of files by ids of sources.
+pub type FileNames = BTreeMap<String, String>;
 
 /// Starts answering; gives the address, which the system chose when port 0 was asked for.
 pub fn start(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {

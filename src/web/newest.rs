@@ -12,13 +12,15 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Shown;
 use super::http::{HttpFailure, Request};
+use super::{FileNames, Shown};
 use crate::bus::SummaryBus;
 use crate::bus::search::{Hit, hit, words};
 use crate::bus::versions::{DayVersions, VersionMark};
@@ -54,6 +56,15 @@ struct Line<'a> {
     title: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     source_ids: Vec<Cow<'a, str>>,
+    /// Other lists of ids, which only a search reads.
+    #[serde(borrow, default)]
+    event_ids: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    chunk_ids: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    document_ids: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    document_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     meta: Meta<'a>,
     #[serde(borrow, default)]
@@ -110,6 +121,18 @@ impl Line<'_> {
     fn name(&self) -> &str {
         let name = self.meta.source_name.as_ref().or(self.title.as_ref());
         name.or(self.source_ids.first()).map_or(&self.summary_id, |name| name)
+    }
+
+    /// The name of the file that a source was taken from, of files that a search found.
+    fn file<'f>(&self, files: &'f FileNames) -> &'f str {
+        if files.is_empty() {
+            return "";
+        }
+        let lists = [self.event_ids, self.chunk_ids, self.document_ids].into_iter().flatten();
+        let ids = |list: &RawValue| serde_json::from_str::<Vec<String>>(list.get()).ok();
+        let listed = lists.filter_map(ids).flatten();
+        let named = self.source_ids.iter().chain(&self.document_id).map(|id| id.to_string());
+        named.chain(listed).find_map(|id| files.get(&id)).map_or("", String::as_str)
     }
 
     /// Its project by the rules of the home, as digests have it.
@@ -217,6 +240,7 @@ struct Wanted {
     all_versions: bool,
     after: Option<Place>,
     rules: ProjectRules,
+    files: Arc<FileNames>,
 }
 
 impl Wanted {
@@ -233,12 +257,18 @@ impl Wanted {
                 Some(Place::parse(place).ok_or((400, format!("{place} is not a place")))?)
             }
         };
+        let words = words(request.parameter("q").unwrap_or_default());
+        let files = match words.is_empty() {
+            true => Arc::default(),
+            false => (shown.files_with_words)(&words),
+        };
         Ok(Wanted {
+            files,
             day: day("day")?,
             since: day("since")?,
             project: request.parameter("project").map(folded),
             flow: request.parameter("flow").map(str::to_owned),
-            words: words(request.parameter("q").unwrap_or_default()),
+            words,
             all_versions: request.parameter("versions") == Some("all"),
             after,
             rules: (shown.project_rules)(),
@@ -274,7 +304,8 @@ impl Wanted {
         }
         let title = line.title.as_deref().unwrap_or_default();
         let folder = line.meta.folder.as_ref().and_then(scalar).unwrap_or_default();
-        match hit(&[line.name(), title, &folder], line.long(), &self.words)? {
+        let file = line.file(&self.files);
+        match hit(&[line.name(), title, &folder, file], line.long(), &self.words)? {
             (_, Hit::Sentence(sentence)) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
             (_, Hit::Name) => Some(line.row(key, &self.rules, mark, None)),
         }

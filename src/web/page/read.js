@@ -185,7 +185,7 @@ async function summary(parameters, id) {
     where.replaceChildren();
     if (n === null) return where.append(HOW);
     const place = places[visit];
-    where.append(places.length ? (places.length > 1 ? `place ${visit + 1} of ${places.length}` : "its place in the source") : "no place of a source is recorded for this sentence");
+    where.append(places.length > 1 ? `place ${visit + 1} of ${places.length}` : "its place in the source");
     if (!place) return;
     const frame = place.closest(".source");
     frame.scrollTop += place.getBoundingClientRect().top - frame.getBoundingClientRect().top - frame.clientHeight / 3;
@@ -195,7 +195,8 @@ async function summary(parameters, id) {
   }
   const HOW = "Choose a sentence to see where it comes from";
   const where = h("span", { class: "sub", role: "status" }, HOW);
-  const sentence = (piece, one, n) => h("mark", { class: `sentence ${one.spans.length ? `s${n % 6}` : "none"}`, "data-sentences": n, tabindex: 0, role: "button", "aria-expanded": false, title: one.basis === "exact" ? "word for word from the source" : `${words(one.basis)}, ${Math.round(one.score * 100)} %`,
+  // A heading has no place, and so has what a model wrote of its own: these are no buttons.
+  const sentence = (piece, one, n) => one.spans.length === 0 ? h("mark", { class: "none", title: "no place of a source is recorded for this sentence" }, inline(piece)) : h("mark", { class: `sentence s${n % 6}`, "data-sentences": n, tabindex: 0, role: "button", "aria-expanded": false, title: one.basis === "exact" ? "word for word from the source" : `${words(one.basis)}, ${Math.round(one.score * 100)} %`,
     onclick: () => { if (!String(getSelection())) choose(n); },
     onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(n, "key"); } } }, inline(piece));
   // From a place back to the sentence that rests on it.
@@ -248,7 +249,8 @@ function sentences(text, all, made) {
     const nodes = parts.map((part) => {
       const piece = part.text.slice(Math.min(sign, part.text.length));
       sign = Math.max(0, sign - part.text.length);
-      return piece.trim() && part.one ? made(piece, part.one, part.n) : inline(piece);
+      const isPlain = head && !part.one?.spans.length;
+      return piece.trim() && part.one && !isPlain ? made(piece, part.one, part.n) : inline(piece);
     });
     if (!line.trim()) { list = words = null; continue; }
     if (head) { out.push(h("h3", null, nodes)); list = words = null; } else if (point) { if (!list) out.push(list = h("ul")); list.append(h("li", null, nodes)); words = null; } else if (words) { add(words, [" ", nodes]); } else { out.push(words = h("p", null, nodes)); list = null; }
