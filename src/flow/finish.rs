@@ -17,7 +17,7 @@ use super::source_ids::REMOVED_MAX;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::time::Day;
 use crate::facts::model::PARAMS_IGNORED;
-use crate::markup::prefix;
+use crate::markup::{html, prefix};
 use crate::model::builtin::rank::select::{Budget, compose};
 use crate::model::builtin::text::tables::is_record;
 use crate::model::builtin::text::{Block, Kind, Part, Text, sentences};
@@ -45,6 +45,8 @@ const FRAMED_BYTES_MAX: usize = 8 << 10;
 const ROWS_STAND_IN: usize = 3;
 /// Characters of the input that replace an empty summary.
 const STAND_IN_CHARS: usize = 400;
+/// Bytes that are read for it.
+const STAND_IN_READ: usize = 64 << 10;
 
 /// What the nodes gave, before it is turned into an outcome.
 pub(super) struct GraphOutput<'a> {
@@ -210,7 +212,9 @@ fn stand_in(sources: &[SourceText]) -> String {
     if let Some(rows) = first_rows(sources) {
         return rows;
     }
-    let text = without_frame(below_headers(source.text.trim()));
+    // Enough for the beginning of what a reader sees.
+    let read = html::plain(prefix(source.text.trim(), STAND_IN_READ).to_owned());
+    let text = without_frame(below_headers(read.trim()));
     let end = text.char_indices().nth(STAND_IN_CHARS).map_or(text.len(), |(at, _)| at);
     let cut = &text[..end];
     let last = [". ", ".\n", "! ", "? "].iter().filter_map(|sign| cut.rfind(sign)).max();

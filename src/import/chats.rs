@@ -298,7 +298,7 @@ fn chatgpt_text(message: &Value, unknown: &mut Vec<String>) -> String {
     // What an assistant writes to a tool is said to nobody.
     let to_tool = message["author"]["role"] == "assistant"
         && message["recipient"].as_str().is_some_and(|name| name != "all");
-    if is_code || to_tool && !parts.is_empty() {
+    if (is_code || to_tool) && !parts.is_empty() {
         let language = content["language"].as_str().filter(|name| *name != "unknown" && is_code);
         let what = language.unwrap_or(if to_tool { TOOL_CALL } else { "" });
         parts = vec![fenced(what, &parts.join("\n"))];

@@ -33,7 +33,7 @@ use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.14.0";
+const ALGORITHM: &str = "1.15.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
