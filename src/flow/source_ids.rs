@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::mem;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -478,6 +479,11 @@ impl<'a> KnownIds<'a> {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
 
+    /// Whether a text begins with the id of a source, which may hold spaces and commas.
+    fn begins(&self, text: &str) -> bool {
+        self.of_sources.ids.iter().any(|id| text.starts_with(id.as_str()))
+    }
+
     /// How the ids of the sources begin, and those of our own buses: a model knows them from other prompts.
     fn beginnings(&self) -> BTreeSet<&str> {
         let of_sources = self.of_sources.ids.iter().filter_map(|id| beginning_of(id));
@@ -887,9 +893,14 @@ impl IdCheck<'_> {
                 let is_known =
                     |word: &str| self.known.is_id(word) || self.known.is_id(&unescaped(word));
                 let is_id = |word: &str| is_known(word) || begins_so(&unescaped(word));
-                let found = brackets(text).into_iter();
+                let brackets = brackets(text);
+                let bare = bare_ids(text, begins).into_iter().filter(|(at, _)| {
+                    let within = |content: &&str| range_of(text, content).contains(at);
+                    !brackets.iter().any(within) && !self.known.begins(&text[*at..])
+                });
+                let bare: Vec<&str> = bare.map(|(_, word)| word).collect();
+                let found = brackets.iter();
                 let found = found.flat_map(|content| words(content, &is_known, &is_id));
-                let bare = bare_ids(text, begins).into_iter();
                 for word in found.chain(bare).filter(|word| !is_known(word)) {
                     let id = unescaped(word);
                     let is_unknown = matches!(self.known.meaning(&id), Meaning::Nothing);
@@ -1030,15 +1041,22 @@ fn end_of_round(text: &str) -> Option<usize> {
 /// How the ids of the bus `other`, of chunks and of summaries begin.
 const OWN_BEGINNINGS: [&str; 3] = ["other:", "chk_", "sum_"];
 
-/// The words of a text that begin as its ids do with a colon, `other:`: no other word looks like that.
-fn bare_ids<'t>(text: &'t str, begins: &BTreeSet<&str>) -> Vec<&'t str> {
+/// Where a part of a text stands in it.
+fn range_of(text: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr() - text.as_ptr().addr();
+    start..start + part.len()
+}
+
+/// The words of a text that begin as its ids do with a colon, `other:`, and where they stand: no other word looks
+/// like that.
+fn bare_ids<'t>(text: &'t str, begins: &BTreeSet<&str>) -> Vec<(usize, &'t str)> {
     let is_edge = |c: char| !c.is_alphanumeric() && !"_\\/".contains(c);
     let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
     let is_id = |word: &&str| {
         beginning_of(word)
             .is_some_and(|it| it.ends_with(':') && begins.contains(it) && it.len() < word.len())
     };
-    words.filter(is_id).collect()
+    words.filter(is_id).map(|word| (range_of(text, word).start, word)).collect()
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.

@@ -168,11 +168,14 @@ impl<'t, 'a> Scene<'t, 'a> {
             let item = self.items.iter().find(|item| item.part == Some(part))?;
             members().days.0.iter().filter_map(|name| item.members.get(name)).find_map(day_of)
         };
-        let own: Vec<Option<NaiveDate>> =
-            parts.iter().enumerate().map(|(at, part)| of_item(at).or(part.day)).collect();
-        let is_source = |part: &Gathered<'_>| part.source.is_some() || part.item.is_some();
-        let is_one_of_several = own.iter().any(Option::is_some)
-            && parts.iter().filter(|part| is_source(part)).count() > 1;
+        let all = 0..self.text.parts.len();
+        let own_day = |at: usize| of_item(at).or_else(|| parts.get(at)?.day);
+        let own: Vec<Option<NaiveDate>> = all.clone().map(own_day).collect();
+        let is_source = |at: &usize| {
+            parts.get(*at).is_some_and(|part| part.source.is_some() || part.item.is_some())
+        };
+        let is_one_of_several =
+            own.iter().any(Option::is_some) && all.clone().filter(is_source).count() > 1;
         let mut names = self.hints.anchor.iter().filter_map(|name| reach(self.inputs, name));
         let given = names.find_map(day_of);
         let headed = |within: &dyn Fn(usize) -> bool| {
@@ -183,12 +186,12 @@ impl<'t, 'a> Scene<'t, 'a> {
             said.filter_map(dates::parse_anchor).next()
         };
         let shared = given.or_else(|| headed(&|_| true));
-        let day = |(at, part): (usize, &Gathered<'_>)| match own[at] {
-            None if is_one_of_several && is_source(part) => headed(&|part| part == at),
+        let day = |at: usize| match own[at] {
+            None if is_one_of_several && is_source(&at) => headed(&|part| part == at),
             None => shared,
             day => day,
         };
-        parts.iter().enumerate().map(day).collect()
+        all.map(day).collect()
     }
 
     /// The sentences that ask for something, kept from the first search.
