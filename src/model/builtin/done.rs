@@ -33,6 +33,8 @@ const YEARS: Range<u32> = 1900..2100;
 /// Numbers of days among the names: weekdays, and behind them the days of a month.
 const DAYS: Range<u32> = 1..200;
 const DAYS_OF_MONTHS: u32 = 100;
+/// Counts among the names.
+const COUNTS: Range<u32> = 10_000..10_256;
 /// Words such as `and` that join things of one task, at most.
 const JOINED_MAX: usize = 3;
 /// Stands for any verb: `done`.
@@ -118,6 +120,8 @@ struct Word<'s> {
     behind_mark: bool,
     /// A sign without a blank joins it with a neighbour: `10:30`.
     is_joined: bool,
+    /// The one sign that joins it with the word before.
+    joined_by: Option<char>,
 }
 
 /// The text without accents, in lower case, with `ss` for `ß`, which people write for it.
@@ -202,18 +206,35 @@ fn words_of(sentence: &str) -> Vec<Word<'_>> {
         if let Some(last) = words.last_mut() {
             last.is_joined |= is_joined || behind_day;
         }
-        let begins = words.is_empty() || gap.contains(['.', '!', '?', ':', '"']);
+        // `Mr. Brown` and `J. Brown` are no two sentences.
+        let is_short = |last: &Word<'_>| {
+            lexicon().names.honorific.contains(last.folded.as_str()) || is_letter(last.written)
+        };
+        let behind_short = gap == ". " && words.last().is_some_and(is_short);
+        let begins = words.is_empty() || gap.contains(['.', '!', '?', ':', '"']) && !behind_short;
+        let mut signs = gap.chars();
+        let joined_by = signs.next().filter(|_| is_joined && signs.next().is_none());
         words.push(Word {
             raw: piece.to_lowercase(),
             folded: fold(piece),
             written: piece,
             is_name: !begins && piece.starts_with(char::is_uppercase),
-            behind_mark: gap.contains([',', ';', '.', ':', '(']) && !behind_day,
+            behind_mark: gap.contains([',', ';', '.', ':', '(']) && !behind_day && !behind_short,
             is_joined,
+            joined_by,
         });
         end = start + piece.len();
     }
     words
+}
+
+/// Whether a word is one capital letter that stands for a name or tells one thing from another: `Anna B.`, `size M`.
+fn is_letter(written: &str) -> bool {
+    const WORDS: [&str; 5] = ["A", "E", "I", "O", "Y"];
+    let mut letters = written.chars();
+    letters.next().is_some_and(char::is_uppercase)
+        && letters.next().is_none()
+        && !WORDS.contains(&written)
 }
 
 fn languages() -> impl Iterator<Item = &'static Habits> {
@@ -429,12 +450,16 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
             && at.checked_sub(2).is_none_or(|at| words[at].folded.parse::<u8>().is_err());
         let is_name = word.is_name && !is_little(word);
         found.extend(own_day(words, at));
-        if let Some(count) = dates.numbers.number(&word.folded).filter(|count| *count > 1) {
-            found.insert(noun(&count.to_string()));
+        let said = dates.numbers.number(&word.folded).filter(|count| *count > 1);
+        let written = word.folded.parse::<u8>().ok().filter(|_| count(words, at, is_target));
+        found.extend(said.or(written.map(u32::from)).map(|count| COUNTS.start + count));
+        found.extend(code(words, at));
+        if at > 0 && is_letter(word.written) {
+            found.insert(number(&format!("letter {}", word.folded)));
         }
         let digits = word.folded.chars().filter(char::is_ascii_digit).count();
         let is_code = digits >= DIGITS_MIN && year(&word.folded).is_none();
-        if is_name || names_month || is_code || count(words, at, is_target) {
+        if is_name || names_month || is_code {
             found.insert(noun(&word.folded));
         }
         if let Some(day) = dates.weekdays.number(&word.folded).filter(|_| is_target) {
@@ -448,6 +473,34 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
         found.extend(year(&word.folded).filter(|_| is_own));
     }
     found
+}
+
+/// A number or a code of several parts that begins here: `12.50`, `2.4.1`, `db-1`. A date and the time of a day are none, but
+/// the time that a thing is for is: `the table for 19:30`.
+fn code(words: &[Word<'_>], at: usize) -> Option<u32> {
+    if words[at].joined_by.is_some() {
+        return None;
+    }
+    let behind = words[at + 1..].iter().take_while(|word| word.joined_by.is_some());
+    let signs: Vec<char> = behind.filter_map(|word| word.joined_by).collect();
+    let parts = words[at..].iter().take(signs.len() + 1).map(|word| word.folded.as_str());
+    let parts: Vec<&str> = parts.collect();
+    let is_number = |part: &&str| part.chars().all(|c| c.is_ascii_digit());
+    let has_digit = parts.iter().any(|part| part.contains(|c: char| c.is_ascii_digit()));
+    if signs.is_empty() || !has_digit {
+        return None;
+    }
+    let before = at.checked_sub(1).map(|at| words[at].folded.as_str()).unwrap_or_default();
+    let is_behind =
+        |list: fn(&Done) -> &Words| languages().any(|habits| list(&habits.done).contains(before));
+    let is_of_thing = is_behind(|done| &done.belongs);
+    let is_dated = is_behind(|done| &done.dated)
+        || lexicon().dates.due.starts(|next| if next == 0 { before } else { "" }).is_some();
+    let is_date = parts.iter().all(is_number)
+        && (parts.len() == 3 || signs.contains(&'/') || is_dated && !is_of_thing);
+    let is_known = signs.iter().all(|sign| ".,-/_".contains(*sign))
+        || is_of_thing && signs == [':'] && parts.iter().all(is_number);
+    (is_known && !is_date).then(|| number(&format!("code {}", parts.join("-"))))
 }
 
 /// Whether a year tells the age of what something was done on, in or with, and not of what it was done to: `on a
@@ -1161,6 +1214,14 @@ pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let days_of = |names: &[u32]| names.iter().filter(is_day).copied().collect::<Vec<u32>>();
     let (asked_days, told_days) = (days_of(&part.names), days_of(&told.names));
     if !asked_days.is_empty() && !told_days.is_empty() && asked_days != told_days {
+        return false;
+    }
+    // `I paid invoice 12` says nothing of invoice 13, and `floor 1` nothing of floor 2.
+    let has_count = |count: &u32| told.names.contains(count);
+    let is_count = |name: &&u32| COUNTS.contains(name);
+    if told.names.iter().any(|name| is_count(&name))
+        && !part.names.iter().filter(is_count).all(has_count)
+    {
         return false;
     }
     let other_year = |name: &u32| YEARS.contains(name) && !part.names.contains(name);
