@@ -1072,6 +1072,13 @@ fn opportunities_of_other_words_are_no_duplicates() {
     );
     let groups = found["duplicates"].as_array().unwrap();
     assert_eq!(groups.len(), 1, "{found:#}");
+    // Two offers with one title are from two places.
+    let offers = json!([
+        {"id": "x1", "title": "PhD position", "org": "MIT", "url": "https://mit.example/1", "text": "Study bees."},
+        {"id": "x2", "title": "PhD position", "org": "ETH", "url": "https://ethz.example/2", "text": "Study ice."},
+    ]);
+    let found = over(flow, &offers.to_string());
+    assert_eq!(found["duplicates"], json!([]), "{found:#}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) struct WatchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Watch a folder: a service or `drain` takes in what is new and what changes
+    /// Watch a folder: a service or `drain --folders` takes in what is new and what changes
     Add(AddWatch),
     /// List the watched folders
     List,

@@ -484,7 +484,7 @@ mod tests {
     fn records_become_words() {
         let json = br#"[{"title": "Tent", "price_eur": 40, "seen": true, "tags": ["a", "b"]}, {"title": "Mat"}]"#;
         let text = read(FileKind::Json, "a.json", json).text;
-        assert_eq!(text, "title: Tent\nprice eur: 40\ntags: a\ntags: b\n\ntitle: Mat");
+        assert_eq!(text, "title: Tent\nprice eur: 40\nseen: true\ntags: a\ntags: b\n\ntitle: Mat");
         assert_eq!(
             read(FileKind::Json, "a.jsonl", b"{\"a\":\"x\"}\n{\"a\":\"y\"}\n").text,
             "a: x\n\na: y"

@@ -93,6 +93,7 @@ fn members(name: &str, value: &Value, lines: &mut Vec<String>) {
         Value::Array(items) => items.iter().for_each(|item| members(name, item, lines)),
         Value::String(text) if !text.trim().is_empty() => lines.push(line(text.trim())),
         Value::Number(number) => lines.push(line(&number.to_string())),
+        Value::Bool(is) => lines.push(line(&is.to_string())),
         _ => {}
     }
 }

@@ -353,7 +353,15 @@ fn record_of(pairs: Vec<(String, Shown)>) -> Record {
         named.map(|(_, shown)| shown).filter(|shown| names(shown)).map(|shown| shown.words().trim())
     });
     let id = id.map(str::to_owned);
-    let members = pairs.iter().map(|(name, shown)| (name.clone(), shown.value())).collect();
+    let mut members = Map::new();
+    for (name, shown) in &pairs {
+        // Of two columns with one name both are kept: `phone`, `phone 2`.
+        let further = (2..).map(|number| format!("{name} {number}"));
+        let mut free = std::iter::once(name.clone()).chain(further);
+        if let Some(free) = free.find(|name| !members.contains_key(name)) {
+            members.insert(free, shown.value());
+        }
+    }
     Record { id, text, own_text, facts, members }
 }
 
@@ -645,5 +653,14 @@ mod tests {
         );
         assert_eq!(read("csv", ""), []);
         assert_eq!(read("tsv", "id\ttext\n1\ta,b")[0], (2, Some("1".to_owned()), "a,b".to_owned()));
+        // Of two columns with one name none is lost.
+        let text = "name,phone,phone\nAna,1,2\n";
+        let list = List::of("csv", text).unwrap().unwrap();
+        let record = list.record(text, &list.slots[0]);
+        assert_eq!(record.text, "name: Ana\nphone: 1\nphone: 2");
+        assert_eq!(
+            (&record.members["phone"], &record.members["phone 2"]),
+            (&"1".into(), &"2".into())
+        );
     }
 }

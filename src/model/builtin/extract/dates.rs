@@ -822,6 +822,11 @@ mod tests {
             ("Nos vemos el viernes en la oficina.", "2026-02-13"),
             ("Let us meet on March 3.", "2026-03-03"),
             ("Entrega dentro de dos semanas como mucho.", "2026-02-25"),
+            ("Please deliver it the day after tomorrow.", "2026-02-13"),
+            ("We meet a week from tomorrow.", "2026-02-19"),
+            ("Livrez-le après-demain, merci.", "2026-02-13"),
+            ("Bitte liefern Sie es übermorgen.", "2026-02-13"),
+            ("Entrégalo pasado mañana, por favor.", "2026-02-13"),
             ("It was sent on December 20 by post.", "2025-12-20"),
         ];
         for (source, expected) in cases {

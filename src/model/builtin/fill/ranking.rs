@@ -213,7 +213,21 @@ struct Named {
     title: BTreeSet<String>,
     link: Option<String>,
     date: Option<NaiveDate>,
+    /// The words of whom it is from.
+    from: BTreeSet<String>,
 }
+
+/// Members that say whom an offer is from.
+const FROM: [&str; 8] = [
+    "org",
+    "organization",
+    "organisation",
+    "company",
+    "institution",
+    "employer",
+    "university",
+    "provider",
+];
 
 impl Named {
     fn of(scene: &Scene<'_, '_>, ranking: &Ranking, item: usize) -> Named {
@@ -225,7 +239,10 @@ impl Named {
         let numbers = numbers.filter(|word| word.contains(|c: char| c.is_ascii_digit())).map(fold);
         let words = content_words(&title, WORD_BYTES_MIN).into_keys().chain(numbers).collect();
         let (link, date) = (link_of(scene, ranking, item), date_of(scene, ranking, item));
-        Named { item, title: words, link, date }
+        let from = FROM.iter().filter_map(|name| scene.items[item].members.get(*name));
+        let from = from.filter_map(Value::as_str).next().unwrap_or_default();
+        let from = from.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        Named { item, title: words, link, date, from: from.map(fold).collect() }
     }
 
     /// One word names no thing.
@@ -236,13 +253,15 @@ impl Named {
         title.into_iter().chain(link).collect()
     }
 
-    /// Whether nothing says that another item is another thing: a day of its own, or a title of other words, as beside
-    /// the address of a portal.
+    /// Whether nothing says that another item is another thing: a day of its own, somebody else whom it is from, or a
+    /// title of other words, as beside the address of a portal.
     fn may_be(&self, other: &Named) -> bool {
         let is_of_day = |(a, b): (NaiveDate, NaiveDate)| a == b;
         let shared = self.title.intersection(&other.title).count();
         let shares = shared * 2 >= self.title.len().min(other.title.len());
-        shares && self.date.zip(other.date).is_none_or(is_of_day)
+        let is_of_others =
+            !self.from.is_empty() && !other.from.is_empty() && self.from.is_disjoint(&other.from);
+        shares && !is_of_others && self.date.zip(other.date).is_none_or(is_of_day)
     }
 }
 
