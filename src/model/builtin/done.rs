@@ -637,11 +637,10 @@ fn joined(words: &[Word<'_>], place: usize) -> Vec<Range<usize>> {
         let behind = next..end.unwrap_or(words.len()).max(next);
         let mut things = Vec::new();
         let mut from = begin;
-        for at in begin + 1..=joint {
-            if at == joint || words[at].behind_mark {
-                things.push(from..at);
-                from = at;
-            }
+        let marks = (begin + 1..joint).filter(|at| words[*at].behind_mark);
+        for at in marks.chain([joint]) {
+            things.push(from..at);
+            from = at;
         }
         things.retain(tells);
         let is_list = !things.is_empty() && next < words.len() && !ends(next) && tells(&behind);

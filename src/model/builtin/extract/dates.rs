@@ -494,7 +494,8 @@ impl Scanner<'_, '_> {
                 && phrase.split(' ').zip(at - words..).all(|(word, at)| self.word(at) == word)
         };
         let is_sure = dates.hour_after.iter().any(stands_behind);
-        if !is_sure && !(dates.half_unknown_after.iter().any(stands_behind) && self.ends_time(at)) {
+        let ends_half = dates.half_unknown_after.iter().any(stands_behind) && self.ends_time(at);
+        if !is_sure && !ends_half {
             return None;
         }
         let says = |half: &Phrases| half.starts(|offset| self.word(at + 1 + offset)).is_some();
