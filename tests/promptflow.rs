@@ -418,7 +418,7 @@ fn a_flow_at_a_path_that_is_refused_says_why() {
         (&["repo/flows/gone"], &["../../common/tone.jinja2", "additional_includes"]),
         (&["repo/two"], &["a.prompty, b.prompty", "name one of these"]),
         (&["repo/one"], &["the flow needs the input who"]),
-        (&["repo/one", "whom=Ana"], &["has no input whom", "the inputs of the flow are who"]),
+        (&["repo/one", "whom=Ana"], &["has no input whom", "did you mean who?"]),
         (&["repo/one", "Ana"], &["`Ana` does not name an input", "INPUT=VALUE"]),
         (&["repo/one", "--lines"], &["--input"]),
         (&["repo/flex"], &["entry", "there is no file main.py"]),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
 
+use super::Context;
 use super::failure::{Exit, Failure};
 use super::select_file::{check_name, write};
 use super::settings::load_config;
-use super::{Context, names};
 use crate::contract::json::jcs_hash;
 use crate::contract::places;
 use crate::contract::time::Day;
@@ -127,7 +127,7 @@ fn check_fields(
         if !known.iter().filter(|name| fits(name)).any(|name| *name == field) {
             let known: Vec<&str> = known.iter().copied().filter(fits).collect();
             return Err(Failure::new(Exit::Usage, format!("{option}: there is no field {field}"))
-                .hint(names::not_one_of(field, &known)));
+                .hint(format!("the fields are {}", known.join(", "))));
         }
     }
     Ok(())
