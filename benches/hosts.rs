@@ -40,7 +40,7 @@ use serde_json::{Value, json};
 use server::Servers;
 use serving::{Host, wait_for};
 use support::process::ProcessHome;
-use support::requests::{ACTIVE, making, request};
+use support::requests::{ACTIVE, DISABLED, making, request};
 
 /// The allocator of the program, so that the figures apply to the program.
 #[global_allocator]
@@ -117,11 +117,11 @@ fn team(url: &str, names: &[&'static str], more: &str) -> Vec<Host> {
     hosts
 }
 
-fn lines(count: usize, word: &str) -> Vec<u8> {
+fn lines(count: usize, word: &str, flow: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {
         let id = format!("{word}{number}");
-        let mut line = making(request(&id, ACTIVE, json!({})), &id);
+        let mut line = making(request(&id, flow, json!({})), &id);
         line["input"]["ids"] = json!(["shared.txt"]);
         bytes.extend_from_slice(line.to_string().as_bytes());
         bytes.push(b'\n');
@@ -170,7 +170,7 @@ impl<'h> Acks<'h> {
 
 /// From the first byte in the queue until the last line has its ack.
 fn taken_in(home: &ProcessHome, queue: &ProcessHome, count: usize, word: &str) -> f64 {
-    let bytes = lines(count, word);
+    let bytes = lines(count, word, DISABLED);
     let mut acks = Acks::of(home);
     let goal = acks.count + count;
     let begun = Instant::now();
@@ -179,20 +179,19 @@ fn taken_in(home: &ProcessHome, queue: &ProcessHome, count: usize, word: &str) -
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Nothing is worked on meanwhile.
+/// The flow of the lines is disabled, so each line ends when it is taken in.
 fn ingest(servers: &Servers, url: &str, count: usize) {
     let single = ProcessHome::new();
     single.note("shared.txt", "The pump was repaired on Monday. Ana will test it.");
     let log = std::fs::File::create(single.path("serve.log")).unwrap();
     let mut service = single.command(&["serve"]).stderr(log).spawn().unwrap();
-    wait_for("it answers", || single.run(&["pause"]).exit.filter(|exit| *exit == 0));
+    wait_for("it answers", || single.run(&["status"]).exit.filter(|exit| *exit == 0));
     let alone = taken_in(&single, &single, count, "s");
     let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&service), Signal::TERM);
     service.wait().unwrap();
     println!("ingest, one host with its log alone: {alone:.0} lines/s");
     fresh(servers);
     let hosts = team(url, &NAMES[..2], "");
-    assert!(hosts[0].command(&["pause"]).status().unwrap().success());
     for (at, what) in [(0, "on the leader"), (1, "on a host that follows")] {
         let rate = taken_in(&hosts[0].home, &hosts[at].home, count, NAMES[at]);
         println!("ingest {what}: {rate:.0} lines/s, {:.2} of the one host", rate / alone);
@@ -271,7 +270,7 @@ fn work(url: &str, model: &str, count: usize, each: usize) -> f64 {
     // The flow and the connections are used once before.
     let warm = 2 * count * WORKERS;
     let total = each * count * WORKERS;
-    hosts[0].home.append(&lines(warm, "warm"));
+    hosts[0].home.append(&lines(warm, "warm", ACTIVE));
     let ended = |acks: &mut Acks<'_>| {
         let lines = acks.new_lines();
         let is_completed = |line: &Value| line["status"] == "completed";
@@ -288,7 +287,7 @@ fn work(url: &str, model: &str, count: usize, each: usize) -> f64 {
     }
     let lag = (count > 1).then(|| Lag::start(&hosts[0].home, &hosts[1].home));
     let begun = Instant::now();
-    hosts[0].home.append(&lines(total, "work"));
+    hosts[0].home.append(&lines(total, "work", ACTIVE));
     done = 0;
     while done < total {
         assert!(Instant::now() < until, "{done} of {total} requests: {}", hosts[0].told());
