@@ -508,10 +508,13 @@ impl HeldHome {
     fn end_forgetting(&mut self, context: &Context) -> Result<(), Failure> {
         let (disk, path) = (&*context.machine.disk, self.home.forgetting());
         if self.part == Part::Follows {
-            // What this host began itself while it led becomes a fact when it leads again.
+            // What this host began itself while it led becomes a fact when it leads again, unless it did already.
             let marked = forget_mark::read(disk, &path).map_err(|error| unmarked(&error))?;
-            if marked.is_some_and(|marked| !marked.is_of_log) {
-                return Ok(());
+            if let Some(Marked { wanted, is_of_log: false }) = marked {
+                let left = forget::look(self.engine.log(), &wanted, &mut |_| {});
+                if !left.map_err(|error| not_forgotten(&error.into()))?.is_empty() {
+                    return Ok(());
+                }
             }
         }
         forget_mark::clear(disk, &path).map_err(|error| unmarked(&error))?;

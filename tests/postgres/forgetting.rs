@@ -82,6 +82,10 @@ fn what_one_host_forgets_all_hosts_forget() {
         std::fs::write(texts.path().join(name), text).unwrap();
     }
     let folder = texts.path().to_str().unwrap();
+    wait_for("all hosts have places for work", || {
+        let places = "SELECT count(*) FROM summarizer.hosts WHERE places > 0";
+        (servers.sql(0, places) == ["2"]).then_some(())
+    });
     wait_for("it answers", || b.role());
     done(&b, &["add", folder]);
     wait_for("all hosts have the summaries", || {
@@ -171,6 +175,11 @@ fn a_forgetting_is_finished_on_all_hosts_whoever_is_killed() {
         std::fs::write(&path, format!("Anna will bring the {word} on Friday. Ben pays for it."))
             .unwrap();
         let leader = leader_of(&hosts);
+        // The one that was killed works again.
+        wait_for("the others have places for work", || {
+            let places = "SELECT count(*) FROM summarizer.hosts WHERE places > 0";
+            (servers.sql(0, places) >= vec!["2".to_owned()]).then_some(())
+        });
         done(&hosts[(leader + 1) % 3], &["add", path.to_str().unwrap()]);
         wait_for("all hosts have the summary", || {
             hosts.iter().all(|host| !holds(host, &word).is_empty()).then_some(())
