@@ -135,6 +135,10 @@ fn what_one_host_forgets_all_hosts_forget() {
     let told = done(&b, &["forget", "bicycle.txt"]);
     assert!(told.contains("forgot 1 summary"), "{told}");
     wait_for("all hosts forget again", || not_forgotten(&b)?.is_empty().then_some(()));
+    // Digests that were built again come to the others a moment later.
+    wait_for("all hosts have the same files again", || {
+        [&a, &c, &d].iter().all(|host| files_of_all(host) == files_of_all(&b)).then_some(())
+    });
     for host in [&mut a, &mut b, &mut c, &mut d] {
         host.end(Signal::TERM);
     }
