@@ -29,7 +29,6 @@ mod serving;
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use std::collections::HashMap;
 use std::io::{BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -365,12 +364,10 @@ fn watch_lag(
 fn takeover(url: &str, rounds: usize) {
     let mut hosts = team(url, &NAMES[..3], "");
     let mut took = Vec::new();
-    let mut ids = HashMap::new();
     for round in 0..rounds {
         let leader = wait_for("a host leads", || {
             hosts.iter().position(|host| host.role().as_deref() == Some("leader"))
         });
-        *ids.entry(leader).or_insert(0) += 1;
         hosts[leader].end(Signal::KILL);
         let killed = Instant::now();
         wait_for("another host leads", || {

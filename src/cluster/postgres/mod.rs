@@ -131,7 +131,7 @@ const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, relea
     VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
     release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), \
-    forgotten = greatest(EXCLUDED.forgotten, hosts.forgotten), seen = EXCLUDED.seen RETURNING 0::int8";
+    forgotten = coalesce(EXCLUDED.forgotten, hosts.forgotten), seen = EXCLUDED.seen RETURNING 0::int8";
 
 /// The same for the host that leads: it applies a commit before it appends the next one.
 const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \

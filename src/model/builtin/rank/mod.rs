@@ -20,8 +20,8 @@ const STEPS: usize = 8;
 /// Sums of cosines up to this are rounding, not likeness.
 const ISOLATED: f64 = 1e-6;
 /// Weight of centrality, of position, and of any sentence, before quality.
-const WEIGHT_CENTRALITY: f64 = 0.5;
-const WEIGHT_LEAD: f64 = 0.3;
+const WEIGHT_CENTRALITY: f64 = 0.45;
+const WEIGHT_LEAD: f64 = 0.35;
 const WEIGHT_ANY: f64 = 0.2;
 
 /// The sparse sentence-term matrix with unit rows.
