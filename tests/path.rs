@@ -506,6 +506,7 @@ fn reading_knows_the_projects_that_digests_know() {
 fn a_named_source_is_filtered_like_all_others() {
     let person = Person::new();
     person.run(0, &home(&["add", "--init", "mine/mail/lease.eml", "--project", "flat"]));
+    person.run(0, &home(&["add", "mine/notes/garden.md", "--project", "garden"]));
     let read =
         |more: &[&str]| person.json(0, &home(&[&["read", "lease.eml"][..], more].concat())).len();
     assert_eq!(read(&[]), 1);
@@ -520,6 +521,8 @@ fn a_named_source_is_filtered_like_all_others() {
     }
     let ran = person.run(0, &home(&["read", "lease.eml", "--day", "2020-01-01"]));
     says(&ran.err, &["no summary of lease.eml fits the other options"]);
+    let ran = person.run(2, &home(&["read", "lease.eml", "--project", "gardne"]));
+    says(&ran.err, &["there is no project gardne"]);
 }
 
 /// The same files give the same exit code, however they are told.

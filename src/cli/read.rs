@@ -217,6 +217,10 @@ impl ReadArgs {
             // Two words may name the same summary.
             found.extend(here.filter(|one| seen.insert(one.id().to_owned())));
         }
+        if found.is_empty() && filter.project.is_some() {
+            // A project that nothing belongs to may be mistyped.
+            self.newest(bus, filter)?;
+        }
         Ok(found)
     }
 }

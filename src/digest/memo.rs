@@ -195,6 +195,8 @@ impl MemoItem {
     /// Leaves out of the text what another flow found to be a task, a decision or a question, unless that
     /// is all it says.
     fn say_once(&mut self) {
+        let asked: BTreeSet<String> = self.tasks.iter().map(|task| folded(&task.text)).collect();
+        self.questions.retain(|one| !asked.contains(&folded(one)));
         let tasks = self.tasks.iter().map(|task| &task.text);
         let elsewhere: BTreeSet<String> =
             tasks.chain(&self.decisions).chain(&self.questions).map(|one| folded(one)).collect();

@@ -270,7 +270,15 @@ fn first_rows(sources: &[SourceText]) -> Option<String> {
 fn without_frame(text: &str) -> &str {
     let head = prefix(text, FRAMED_BYTES_MAX);
     let read = Text::new(vec![Part { id: "", text: head }]);
-    let mut said = read.blocks.iter().filter(|block| block.kind != Kind::Signature);
+    let is_frame = |block: &&Block| block.kind == Kind::Signature;
+    // A greeting stands above the words of a mail, and a signature below them.
+    let is_above = |block: &&Block| {
+        matches!(block.kind, Kind::Signature | Kind::Header | Kind::Heading(_) | Kind::Link)
+    };
+    let words = read.blocks.iter().take_while(is_above).count();
+    let (above, below) = read.blocks.split_at(words);
+    let below = below.iter().take_while(|block| !is_frame(block));
+    let mut said = above.iter().filter(|block| !is_frame(block)).chain(below);
     let Some(first) = said.next() else { return text };
     // Behind words no code follows: calls of tools and texts of attachments are not what somebody said. Nor is the mail
     // that an answer quotes.
@@ -446,6 +454,8 @@ mod tests {
         let expected = "La reunión es el viernes a las 19 en la biblioteca.\nLeemos la novela.";
         assert_eq!(stand_in(&source(mail)), expected);
         assert_eq!(stand_in(&source("Hi Paul,\n")), "Hi Paul,");
+        let below = format!("{mail}--\nEste mensaje salió de un teléfono azul.\n");
+        assert_eq!(stand_in(&source(&below)), expected, "what stands below a signature");
         for answer in [
             "Yes, ten is fine.\n\nOn Mon, 2 Mar 2026, Ana <a@b.example> wrote:\n> Is ten fine?\n> Ana\n",
             "Yes, ten is fine.\n\nLe lun. 2 mars 2026 à 10:12, Ana Ruiz <a@b.example>\na écrit :\n\nIs ten fine?\n",
