@@ -30,6 +30,8 @@ import uuid
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+#: A release can share its log between hosts.
+FEATURES = "cluster"
 #: The first day that every archive format can hold.
 EPOCH = 315_532_800
 LICENCE_NAMES = re.compile(r"(LICEN[CS]ES?|COPYING|NOTICES?|UNLICENSE)(?![a-z])(?!.*\.(rs|c|h|py|js|json|toml|ya?ml|html)$)", re.I)
@@ -51,13 +53,13 @@ def shipped(target: str) -> list[dict[str, Any]]:
     """The packages that are compiled into the program or that build it, without those of tests only."""
     tree = text_of(
         "cargo", "tree", "--locked", "--offline", "--edges", "normal,build", "--prefix", "none",
-        "--format", "{p}", "--target", target,
+        "--features", FEATURES, "--format", "{p}", "--target", target,
     )
     wanted = {tuple(line.split()[:2]) for line in tree.splitlines() if line.strip()}
     metadata = json.loads(
         text_of(
             "cargo", "metadata", "--locked", "--offline", "--format-version", "1",
-            "--filter-platform", target,
+            "--filter-platform", target, "--features", FEATURES,
         )
     )
     packages = [one for one in metadata["packages"] if (one["name"], f"v{one['version']}") in wanted]
@@ -191,7 +193,7 @@ def build(target: str) -> pathlib.Path:
     """Builds the program. Paths of this machine are replaced, so that they are not in it."""
     home = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
     flags = f"{os.environ.get('RUSTFLAGS', '')} --remap-path-prefix={ROOT}=. --remap-path-prefix={home}=cargo"
-    command = ["cargo", "build", "--profile", "dist", "--locked", "--target", target]
+    command = ["cargo", "build", "--profile", "dist", "--locked", "--features", FEATURES, "--target", target]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "RUSTFLAGS": flags.strip()})
     folder = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return folder / target / "dist" / "summarizer"

@@ -39,6 +39,7 @@ mod working;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -48,12 +49,16 @@ use server::Servers;
 use simulated::{Connection, Database};
 use summarizer::cluster::following::{Attempt, Following, Replica as _};
 use summarizer::cluster::leadership::{LeadError, Leadership, Patience};
+use summarizer::cluster::orders::{self, OrderDesk, OrderError};
 use summarizer::cluster::postgres::{
-    Access, Address, Cluster, Durability, Init, PostgresLog, initialize,
+    Access, Address, Cluster, Durability, FORMAT, Init, PostgresLog, initialize,
 };
 use summarizer::cluster::shared_jobs::SharedJobs as _;
 use summarizer::cluster::shared_log::{SharedError, SharedLog as _};
+use summarizer::cluster::shared_orders::{OrderAnswer, OrderStanding, SharedOrders as _};
+use summarizer::cluster::standby::Connect;
 use summarizer::contract::hash::Digest;
+use summarizer::contract::ids::Seq;
 use support::{Rng, deep};
 use vectors::member;
 
@@ -67,7 +72,7 @@ fn access(url: &str, log: &str, host: &str, durability: Durability) -> Access {
     let roles = "lead,work".to_owned();
     let (start, rules) = (None, String::new());
     let (forgotten, bound) = (Arc::default(), Duration::from_secs(3));
-    Access { address, log, host, start, rules, forgotten, roles, durability, bound }
+    Access { address, log, host, start, rules, forgotten, roles, reads: FORMAT, durability, bound }
 }
 
 fn init(role: Option<&str>) -> Init {
@@ -131,8 +136,10 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
     assert!(refused(initialize(&wary, &init(None))).contains("synchronous_standby_names"));
     let tables = "SELECT count(*) FROM pg_namespace WHERE nspname = 'summarizer'";
     assert_eq!(servers.sql(0, tables), ["0"], "a server that is refused gets no tables");
-    assert!(initialize(&team, &init(None)).unwrap());
-    assert!(!initialize(&team, &init(None)).unwrap(), "a log is made once");
+    an_owner_that_makes_no_roles_is_told(&servers);
+    assert!(initialize(&team, &init(None)).unwrap().is_new);
+    let again = initialize(&team, &init(None)).unwrap();
+    assert!(!again.is_new && again.has_role, "a log is made once");
     let why = refused(log(&access_to("other")).settle());
     assert!(why.contains("no log `other`"), "{why}");
 
@@ -158,6 +165,8 @@ fn one_server_answers_as_every_list_must_and_is_refused_when_it_cannot_be_truste
     assert!(Cluster::new(team.clone()).unwrap().forget("two").unwrap());
 
     word_comes_at_once(&team);
+    a_newer_release_waits_for_the_older_hosts(&servers, &url);
+    orders_are_carried_out_once(&servers, &url);
     roles_reach_their_own_logs(&servers, &team);
     untrustworthy_servers_are_refused(&servers, &url, &team);
     tls_is_checked(&servers, &team);
@@ -198,6 +207,122 @@ fn word_comes_at_once(team: &Access) {
     leads.release(&me).unwrap();
 }
 
+/// What a release adds is written only once no host is left that does not read it.
+fn a_newer_release_waits_for_the_older_hosts(servers: &Servers, url: &str) {
+    let of = |host: &str, reads: i32| {
+        let access = access(url, "upgrade", host, Durability::Single);
+        log(&Access { reads, ..access })
+    };
+    let (old, new) = (FORMAT, FORMAT + 1);
+    initialize(&access(url, "upgrade", "one", Durability::Single), &init(None)).unwrap();
+    let version = || servers.sql(0, "SELECT format FROM summarizer.heads WHERE log_id = 'upgrade'");
+    let claim = |list: &mut PostgresLog, host: &str| {
+        std::thread::sleep(LEASE * 2);
+        list.claim(&member(host, 1), LEASE).unwrap().unwrap();
+    };
+    let (mut one, mut two) = (of("one", old), of("two", new));
+    one.settle().unwrap();
+    two.settle().unwrap();
+    claim(&mut two, "two");
+    assert_eq!(version(), [old.to_string()], "the other host reads the old one only");
+    claim(&mut one, "one");
+    // The last host is updated, and the next one that leads raises the log.
+    let mut one = of("one", new);
+    one.settle().unwrap();
+    claim(&mut two, "two");
+    assert_eq!(version(), [new.to_string()]);
+    one.settle().unwrap();
+    let why = refused(of("one", old).settle());
+    assert!(why.contains("update this host"), "{why}");
+}
+
+/// An order has one taker, which is the host that leads.
+fn orders_are_carried_out_once(servers: &Servers, url: &str) {
+    initialize(&access(url, "orders", "one", Durability::Single), &init(None)).unwrap();
+    let of = |host: &str| log(&access(url, "orders", host, Durability::Single));
+    let [leads, follows] = ["one", "two"].map(|host| member(host, 1));
+    let (mut desk, mut other) = (of("one"), of("two"));
+    desk.claim(&leads, LONG).unwrap().unwrap();
+    other.give(&follows, "a", b"pause").unwrap();
+    other.give(&follows, "a", b"again").unwrap();
+    other.give(&follows, "b", b"resume").unwrap();
+    assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Waits);
+    assert!(other.take_orders(&follows).unwrap().is_empty(), "it does not lead");
+    let taken = desk.take_orders(&leads).unwrap();
+    let bytes: Vec<&[u8]> = taken.iter().map(|order| &*order.bytes).collect();
+    assert_eq!(bytes, [&b"pause"[..], b"resume"]);
+    assert!(desk.take_orders(&leads).unwrap().is_empty());
+    assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Taken);
+    assert!(!other.withdraw_order("a").unwrap(), "somebody has it");
+    let answer = OrderAnswer { bytes: b"done".to_vec(), seq: Seq(5) };
+    desk.answer_order(&leads, "a", &answer).unwrap();
+    assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Answered(answer.clone()));
+    other.drop_order("a").unwrap();
+    assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Lost);
+
+    // Who took the other one leads no more.
+    desk.release(&leads).unwrap();
+    std::thread::sleep(Duration::from_millis(20));
+    other.claim(&follows, LONG).unwrap().unwrap();
+    assert_eq!(other.order_standing("b").unwrap(), OrderStanding::Lost);
+    assert!(other.take_orders(&follows).unwrap().is_empty(), "it may have been carried out");
+
+    // What waited too long is taken by nobody.
+    other.give(&follows, "c", b"pause").unwrap();
+    servers
+        .sql(0, "UPDATE summarizer.orders SET given = given - interval '1 minute' WHERE id = 'c'");
+    assert!(other.take_orders(&follows).unwrap().is_empty());
+    assert!(other.withdraw_order("c").unwrap());
+
+    // The whole way, also when the answer cannot be delivered at first.
+    let connect: Connect<PostgresLog> = {
+        let access = access(url, "orders", "two", Durability::Single);
+        Arc::new(move || PostgresLog::new(access.clone()))
+    };
+    let count = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&count);
+    let (sessions, port) = (Arc::new(AtomicU64::new(0)), servers.port(0));
+    let cut = {
+        let sessions = Arc::clone(&sessions);
+        let url = servers.url(&[port], "postgres");
+        move || {
+            // The connection of the desk ends while it carries the order out.
+            if sessions.fetch_add(1, Ordering::AcqRel) == 0 {
+                end_all_connections(&url);
+            }
+        }
+    };
+    let carry_out = move |order: &[u8]| {
+        *counted.lock() += 1;
+        cut();
+        OrderAnswer { bytes: [b"did ", order].concat(), seq: Seq(7) }
+    };
+    let desk =
+        OrderDesk::start(Arc::clone(&connect), follows.clone(), Box::new(carry_out)).unwrap();
+    for (id, order) in [("d", &b"one"[..]), ("e", b"two")] {
+        let answer = orders::ask(&connect, &follows, id, order).unwrap();
+        assert_eq!(answer, OrderAnswer { bytes: [b"did ", order].concat(), seq: Seq(7) });
+    }
+    desk.finish();
+    assert_eq!(*count.lock(), 2);
+    assert_eq!(
+        servers.sql(0, "SELECT count(*) FROM summarizer.orders WHERE log_id = 'orders'"),
+        ["1"]
+    );
+    let refused = orders::ask(&connect, &follows, "f", b"nobody takes it");
+    assert!(matches!(refused, Err(OrderError::NotTaken)), "{refused:?}");
+}
+
+fn end_all_connections(url: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, connection) =
+        runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls)).unwrap();
+    runtime.spawn(connection);
+    let end =
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()";
+    runtime.block_on(client.simple_query(end)).unwrap();
+}
+
 /// A role reaches the logs that it was named for, and changes no commit.
 fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     servers.sql(0, "CREATE ROLE app LOGIN");
@@ -206,7 +331,7 @@ fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     let why = refused(log(&shared).settle());
     assert!(why.contains("permission denied") || why.contains("tables are missing"), "{why}");
     let owner = Access { log: "shared".to_owned(), ..team.clone() };
-    assert!(initialize(&owner, &init(Some("app"))).unwrap());
+    assert!(initialize(&owner, &init(Some("app"))).unwrap().is_new);
     let mut open = |host: &str| log(&access(&app, "shared", host, Durability::Single));
     vectors::check(GENESIS, LEASE, &mut open, &mut |time| std::thread::sleep(time));
     vectors::check_lines(&mut |host| log(&access(&app, "shared", host, Durability::Single)));
@@ -226,6 +351,69 @@ fn roles_reach_their_own_logs(servers: &Servers, team: &Access) {
     }
     let seen = "SET ROLE app; SELECT DISTINCT log_id FROM summarizer.commits";
     assert_eq!(servers.sql(0, seen), ["shared"]);
+    rows_of_another_log_are_out_of_reach(servers, team);
+}
+
+/// Two roles with a log each: neither sees, adds, changes or removes a row of the other.
+fn rows_of_another_log_are_out_of_reach(servers: &Servers, team: &Access) {
+    servers.sql(0, "CREATE ROLE other LOGIN");
+    let owner = Access { log: "theirs".to_owned(), ..team.clone() };
+    initialize(&owner, &init(Some("other"))).unwrap();
+    let theirs = servers.url(&[servers.port(0)], "other");
+    let list = || log(&access(&theirs, "theirs", "one", Durability::Single));
+    let me = member("one", 1);
+    let claim = list().claim(&me, LEASE).unwrap().unwrap();
+    list().append(&claim, &vectors::next(&claim.end, b"theirs"), LEASE).unwrap();
+    list().list(&me, &[1]).unwrap();
+    list().settle().unwrap();
+    servers.sql(0, "INSERT INTO summarizer.lines VALUES ('theirs', 'one', 0, 1, 'x')");
+    servers.sql(0, "INSERT INTO summarizer.reports VALUES ('theirs', 1, 0, 'x')");
+    for table in ["heads", "commits", "keys", "hosts", "lines", "jobs", "reports", "access"] {
+        let rows =
+            format!("SELECT t::text FROM summarizer.{table} t WHERE log_id = 'theirs' ORDER BY 1");
+        let before = servers.sql(0, &rows);
+        assert!(!before.is_empty(), "{table} has rows of the other log");
+        assert!(servers.sql(0, &format!("SET ROLE app; {rows}")).is_empty(), "{table} can be seen");
+        for statement in [
+            format!("UPDATE summarizer.{table} SET log_id = 'shared' WHERE log_id = 'theirs'"),
+            format!("DELETE FROM summarizer.{table} WHERE log_id = 'theirs'"),
+            format!("INSERT INTO summarizer.{table} SELECT (t).* FROM summarizer.{table} t"),
+        ] {
+            servers.try_sql(0, &format!("SET ROLE app; {statement}"));
+            assert_eq!(servers.sql(0, &rows), before, "{statement}");
+        }
+    }
+    for statement in [
+        "INSERT INTO summarizer.commits SELECT 'theirs', 9, 1, 1, 1, h, h, 'x' FROM decode(repeat('ab', 32), 'hex') h",
+        "INSERT INTO summarizer.lines VALUES ('theirs', 'one', 1, 1, 'x')",
+        "INSERT INTO summarizer.jobs (log_id, job, leader, rules) VALUES ('theirs', 2, 'x', 'x')",
+        "INSERT INTO summarizer.reports VALUES ('theirs', 1, 1, 'x')",
+        "INSERT INTO summarizer.hosts (log_id, host, seen) VALUES ('theirs', 'two', now())",
+    ] {
+        let tried = servers.try_sql(0, &format!("SET ROLE app; {statement}"));
+        assert!(tried.is_none(), "{statement} should be refused");
+        assert!(
+            servers.try_sql(0, statement).is_some(),
+            "the owner of the tables can: {statement}"
+        );
+    }
+    let mut theirs = list();
+    theirs.settle().unwrap();
+}
+
+/// Hosts of a database whose owner may not create roles connect as the owner.
+fn an_owner_that_makes_no_roles_is_told(servers: &Servers) {
+    servers.sql(0, "CREATE ROLE limited LOGIN");
+    servers.sql(0, "CREATE DATABASE limited OWNER limited");
+    let url = servers.url(&[servers.port(0)], "limited").replace("/postgres", "/limited");
+    let limited = access(&url, "team", "one", Durability::Single);
+    let made = initialize(&limited, &init(None)).unwrap();
+    assert!(made.is_new && !made.has_role, "{made:?}");
+    let why = refused(initialize(&limited, &init(Some("limited"))));
+    assert!(why.contains("may not create the role"), "{why}");
+    let mut list = log(&limited);
+    let claim = list.claim(&member("one", 1), LEASE).unwrap().unwrap();
+    list.append(&claim, &vectors::next(&claim.end, b"first"), LEASE).unwrap();
 }
 
 fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access) {
@@ -240,8 +428,12 @@ fn untrustworthy_servers_are_refused(servers: &Servers, url: &str, team: &Access
 
     servers.sql(0, "UPDATE summarizer.heads SET format = 99 WHERE log_id = 'team'");
     let why = refused(log(team).settle());
-    assert!(why.contains("version 3") && why.contains("update this host"), "{why}");
-    servers.sql(0, "UPDATE summarizer.heads SET format = 3 WHERE log_id = 'team'");
+    assert!(why.contains("version 99") && why.contains("update this host"), "{why}");
+    servers.sql(0, "UPDATE summarizer.heads SET format = 1 WHERE log_id = 'team'");
+    let why = refused(log(team).settle());
+    assert!(why.contains("version 1") && why.contains("release by release"), "{why}");
+    let now = format!("UPDATE summarizer.heads SET format = {FORMAT} WHERE log_id = 'team'");
+    servers.sql(0, &now);
 
     servers.sql(0, "ALTER ROLE postgres SET default_transaction_read_only = on");
     let why = unclear(log(team).settle());

@@ -94,7 +94,7 @@ fn a_release_has_checksums_licences_a_bill_of_materials_and_the_same_bytes_twice
         let folder = |line: &str| line.contains(", its folder ") && line.contains(carried);
         assert!(licences.lines().any(folder), "the licence of {carried} is missing");
     }
-    for shipped in ["redb", "serde", "ureq", "minijinja"] {
+    for shipped in ["redb", "serde", "ureq", "minijinja", "tokio-postgres"] {
         assert!(names.contains(shipped), "{shipped} is missing");
     }
     for tests_only in ["criterion", "proptest", "rusqlite", "summarizer"] {

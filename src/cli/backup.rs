@@ -71,6 +71,8 @@ pub(crate) struct BackupArgs {
 struct Copying {
     dir: PathBuf,
     without_upstream: bool,
+    /// Other hosts have the same log.
+    is_shared: bool,
 }
 
 /// What a page of the log comes with.
@@ -100,7 +102,9 @@ impl BackupArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         if let Some(dir) = &self.dir {
             let expires_at = self.expires_at(context)?;
-            let copying = Copying { dir: dir.clone(), without_upstream: self.without_upstream };
+            let is_shared = load_config(context)?.cluster.is_some();
+            let (dir, without_upstream) = (dir.clone(), self.without_upstream);
+            let copying = Copying { dir, without_upstream, is_shared };
             copying.run(context, expires_at)?;
         }
         if self.remove_expired {
@@ -319,6 +323,13 @@ impl Copying {
         copy: &mut LogCopy,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
+        if self.is_shared {
+            // A host that starts from the copy would ship all of it again.
+            let why =
+                "the queue belongs to this host and is not copied: the log has what was taken in";
+            copied.notes.push(why.to_owned());
+            return Ok(());
+        }
         let there = disk.stat(&from.queue).map_err(|error| self.failed(&error))?;
         if there.is_none() {
             copied.notes.push("there is no queue file".to_owned());

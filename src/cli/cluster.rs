@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::causes::{held_by_another, log_failed};
+use super::causes::{held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::{HeldHome, make_home};
 use super::home_key::store_options;
@@ -19,7 +19,8 @@ use super::{Context, ui};
 use crate::cluster::access::access;
 use crate::cluster::following::{Following, MemberError};
 use crate::cluster::postgres::{
-    Access, Cluster, Durability, HostStanding, Init, PostgresLog, SCHEMA, Standing, initialize,
+    Access, Cluster, Durability, HostStanding, Init, Initialized, PostgresLog, SCHEMA, Standing,
+    initialize,
 };
 use crate::cluster::shared_log::{Member, SharedError, SharedLog as _};
 use crate::cluster::verifying::{Agreed, VerifyError, verify};
@@ -28,7 +29,9 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, Store};
+use crate::seam::position::describe_change;
 use crate::sequencer::follower::Follower;
+use crate::sequencer::mark::QueueMarks;
 use crate::service::StopSignal;
 use crate::upkeep::following::FollowedHome;
 
@@ -146,7 +149,7 @@ fn init(context: &Context, access: &Access, role: Option<&str>) -> Result<Exit, 
     let ((seq, hash), store_id, keys) = (log.head(), log.store_id(), log.keys());
     held.close()?;
     let init = Init { store_id, keys, seq: seq.0, hash, role: role.map(str::to_owned) };
-    let is_new = initialize(access, &init).map_err(failed)?;
+    let Initialized { is_new, has_role } = initialize(access, &init).map_err(failed)?;
     let mut cluster = Cluster::new(access.clone()).map_err(failed)?;
     let standing = cluster.standing().map_err(failed)?;
     let is_part =
@@ -159,18 +162,51 @@ fn init(context: &Context, access: &Access, role: Option<&str>) -> Result<Exit, 
     }
     if context.ui.json {
         context.ui.json(&json!({
-            "log": access.log, "new": is_new, "seq": standing.start.seq.0, "role": role,
+            "log": access.log, "new": is_new, "seq": standing.start.seq.0, "role": role, "roles_allowed": has_role,
         }));
         return Ok(Exit::Done);
     }
     let was = if is_new { "made" } else { "there already" };
     context.ui.out(format!("log {} {was}; its list begins after record {seq}", access.log));
+    if !has_role {
+        let why = "only the owner of the tables can use them, because it may not create roles: let the hosts connect as it";
+        context.ui.talk(ui::dim(why));
+    }
     if standing.start.seq > Seq::ZERO {
         context.ui.talk(ui::dim(
             "other hosts start from a backup of this home: `summarizer backup DIR`, then `summarizer cluster join` there",
         ));
     }
     Ok(Exit::Done)
+}
+
+/// A backup of a home that had its log alone has a copy of its queue. The original host goes on with that one.
+fn refuse_copied_queue(
+    context: &Context,
+    home: &Home,
+    access: &Access,
+    store: &Store,
+) -> Result<(), Failure> {
+    let disk = &context.machine.disk;
+    let failed = |error: &(dyn std::error::Error + 'static)| {
+        Failure::new(Exit::Input, "cannot inspect the queue file").because(error)
+    };
+    let is_backup =
+        disk.stat(&home.root.join("backup.json")).map_err(|error| failed(&error))?.is_some();
+    let marks = QueueMarks::decode(&store.reader().mark()).map_err(|error| mark_failed(&error))?;
+    let alone = marks.by_host.get(QueueMarks::ALONE).filter(|mark| mark.position.offset > 0);
+    let (true, false, Some(mark)) = (is_backup, marks.by_host.contains_key(&access.host), alone)
+    else {
+        return Ok(());
+    };
+    match describe_change(disk, &home.queue, &mark.position).map_err(|error| failed(&error))? {
+        Some(_) => Ok(()),
+        None => {
+            let what = format!("{} is a copy of the queue of another host", home.queue.display());
+            Err(Failure::new(Exit::Config, what)
+                .hint("move it away, and join again: lines of this host go to a file of its own"))
+        }
+    }
 }
 
 fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
@@ -189,6 +225,7 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     })?;
     refuse_lost_log(context, &home)?;
     let store = store_of(context, &home, &standing, access)?;
+    refuse_copied_queue(context, &home, access, &store)?;
     let (before, _) = store.head();
     if before < standing.start.seq {
         let what = format!(

@@ -10,6 +10,7 @@ use super::Context;
 use super::causes::{engine_failed, held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::HeldHome;
+use super::settings::load_config;
 use crate::seam::position::{
     AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
 };
@@ -50,6 +51,14 @@ enum From {
 impl QueueArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Adopt { from, dry_run } = &self.action;
+        if let Some(cluster) = &load_config(context)?.cluster {
+            let what =
+                format!("the queue of a home that shares the log {} is not adopted", cluster.name);
+            return Err(Failure::new(Exit::Config, what).hint(
+                "give this host a new name (cluster.host): its queue is then read from the start, and requests that \
+                 were taken in before become duplicates. `summarizer cluster leave` takes the old name off the list",
+            ));
+        }
         let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
         let result = adopt(context, &mut held, *from, *dry_run);
         held.close()?;

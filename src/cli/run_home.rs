@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -47,6 +46,7 @@ use crate::upstream::IndexStore;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
 use crate::work::isolation::processes::{FlowProcesses, Isolation};
+use crate::work::lead::Lead;
 use crate::work::other_workers::OtherWorkers;
 
 /// How a session of the service ended.
@@ -152,8 +152,8 @@ pub(super) struct Beside {
     pub others: Option<Box<dyn OtherQueues>>,
     /// The workers of other hosts.
     pub other_workers: Option<Box<dyn OtherWorkers>>,
-    /// Set when another host leads.
-    pub deposed: Option<Arc<AtomicBool>>,
+    /// While this host leads others.
+    pub lead: Option<Arc<Lead>>,
 }
 
 /// Why a service stopped that nobody asked to stop.
@@ -251,7 +251,7 @@ pub(super) fn run_open(
         aside: beside.aside,
         others: beside.others,
         other_workers: beside.other_workers,
-        deposed: beside.deposed,
+        lead: beside.lead,
     };
     let folders = match until {
         Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),

@@ -9,7 +9,6 @@
 //! See docs/adr/0135-forgetting-on-all-hosts.md.
 
 use std::os::unix::process::CommandExt as _;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -41,10 +40,12 @@ use crate::cluster::host_work::{HostWork, HostWorkSize};
 use crate::cluster::leadership::Leadership;
 use crate::cluster::lister::{Lister, Listing};
 use crate::cluster::lookout::Lookout;
+use crate::cluster::orders::{self, OrderDesk};
 use crate::cluster::postgres::{Access, Cluster, PostgresLog};
 use crate::cluster::shared_jobs::SharedJobs;
 use crate::cluster::shared_lines::SharedLines;
 use crate::cluster::shared_log::{Member, SharedLog};
+use crate::cluster::shared_orders::{OrderAnswer, SharedOrders};
 use crate::cluster::shipper::OwnQueue;
 use crate::cluster::standby::{Connect, Standby, StandbyError, Step, Terms, Trouble};
 use crate::cluster::waking::Waking;
@@ -52,9 +53,9 @@ use crate::config::{ClusterConfig, Role};
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::control::answers::{self, answer_about};
-use crate::control::question::{Answer, ForgetOrder, Question};
+use crate::control::question::{Answer, ForgetOrder, Question, done};
 use crate::control::reply::{QuestionContext, Reply};
-use crate::control::socket::Asked;
+use crate::control::socket::{Asked, Asker, ControlServer};
 use crate::control::waits::WaitingCalls;
 use crate::export::Committed;
 use crate::facts::retention::RetentionFact;
@@ -103,6 +104,9 @@ const WORK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// How long the files of digests wait after an error.
 const DIGESTS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
+/// How long the answer to an order waits until this host has what the order changed.
+const LEVEL_WITHIN: Duration = Duration::from_secs(5);
+
 /// How the service of a shared home ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
@@ -114,6 +118,8 @@ enum Ended {
     LeadsNoMore,
     /// The shared log told it to forget, and it has to start anew to do so.
     Forgets,
+    /// It was told to read its settings again while it followed.
+    Reloads,
 }
 
 /// Serves until it is told to stop.
@@ -140,7 +146,9 @@ pub(super) fn serve(context: &Context, cluster: &ClusterConfig) -> Result<(), Fa
         Ended::Stopped => Ok(()),
         // The home is whole, and a new process would not know that it was asked to end.
         _ if context.stop.is_asked() => Ok(()),
-        Ended::HandedOver | Ended::LeadsNoMore | Ended::Forgets => Err(start_anew()),
+        Ended::HandedOver | Ended::LeadsNoMore | Ended::Forgets | Ended::Reloads => {
+            Err(start_anew())
+        }
     }
 }
 
@@ -214,6 +222,11 @@ struct FollowingHome<L> {
     lookout: Lookout,
     /// Folders that are taken in on this host, when it ships lines.
     folders: Option<FolderWatch>,
+    /// Where orders for the leader go.
+    connect: Connect<L>,
+    me: Member,
+    /// New settings are good, and the process starts anew to work by them.
+    reloads: bool,
 }
 
 /// The log of this host and what is made from it, which become those of the leader.
@@ -250,6 +263,10 @@ impl<L: SharedJobs> Replica for Copy<L> {
 
     fn head(&self) -> (Seq, Digest) {
         self.follower.head()
+    }
+
+    fn is_of_newer(error: &CopyError) -> bool {
+        matches!(error, CopyError::Follow(error) if error.is_of_newer())
     }
 
     fn take(&mut self, shipped: &[u8]) -> Result<(), CopyError> {
@@ -291,7 +308,7 @@ impl<L: SharedJobs> Copy<L> {
 }
 
 /// Follows and leads once, until it is told to stop or leads no more.
-fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
+fn serve_once<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static>(
     context: &Context,
     connect: &Connect<L>,
     me: &Member,
@@ -299,7 +316,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     reads: bool,
     (lookout, forgotten, tried): (Lookout, &OnceLock<Seq>, bool),
 ) -> Result<Ended, Failure> {
-    let mut following = open(context, connect, reads, lookout)?;
+    let mut following = open(context, connect, me, reads, lookout)?;
     if !still_forgets(context, &following.locked.home)? {
         let _ = forgotten.set(following.copy.head().0);
     }
@@ -315,7 +332,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     let mut standby = Standby::new(Arc::clone(connect), me.clone(), terms, queue);
     let stop = stop_on_signals(context)?;
     context.ui.talk(format!("following in {}", context.home.display()));
-    while !stop.is_raised() && !following.copy.forgets {
+    while !stop.is_raised() && !following.copy.forgets && !following.reloads {
         let now = context.machine.clock.now();
         let log = following.copy.follower.log().clone();
         let step = standby.step(&mut following.copy, &log, now);
@@ -334,7 +351,7 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
                         .because(&error)
                 })?;
                 let ended = following.lead(context, connect, (me, terms), leadership, &heartbeat);
-                let was_deposed = heartbeat.deposed().load(Ordering::Acquire);
+                let was_deposed = heartbeat.lead().has_ended();
                 heartbeat.finish();
                 match &ended {
                     Ok(Ended::Stopped | Ended::HandedOver) => release(connect, me),
@@ -349,10 +366,14 @@ fn serve_once<L: SharedLog + SharedLines + SharedJobs + 'static>(
     }
     standby.only_follow();
     following.finish_work(context, &mut standby)?;
-    let forgets = following.copy.forgets;
+    let (forgets, reloads) = (following.copy.forgets, following.reloads);
     following.close(context)?;
     sign_off(connect, me);
-    Ok(if forgets { Ended::Forgets } else { Ended::Stopped })
+    Ok(match (forgets, reloads) {
+        (true, _) => Ended::Forgets,
+        (false, true) => Ended::Reloads,
+        (false, false) => Ended::Stopped,
+    })
 }
 
 /// Ends the service loop in order when another host should lead.
@@ -386,6 +407,7 @@ fn release<L: SharedLog + SharedLines>(connect: &Connect<L>, me: &Member) {
 fn open<L: SharedLog + 'static>(
     context: &Context,
     connect: &Connect<L>,
+    me: &Member,
     reads: bool,
     lookout: Lookout,
 ) -> Result<FollowingHome<L>, Failure> {
@@ -430,6 +452,9 @@ fn open<L: SharedLog + 'static>(
         telemetry,
         lookout,
         folders: None,
+        connect: Arc::clone(connect),
+        me: me.clone(),
+        reloads: false,
     })
 }
 
@@ -445,7 +470,7 @@ fn must_forget_again(context: &Context, home: &Home, log: &Reader) -> Result<boo
     Ok(true)
 }
 
-impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
+impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> FollowingHome<L> {
     /// Carries attempts out for the leader from here on.
     fn begin_work(
         &mut self,
@@ -579,6 +604,10 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
             let _ = reply.send(show());
             return Ok(());
         }
+        if let Question::Reload { .. } = question {
+            let _ = reply.send(self.reload(context));
+            return Ok(());
+        }
         if question == Question::Publish
             && let Some(publishing) = &self.publishing
         {
@@ -623,12 +652,47 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         };
         Ok(match answer_about(self.copy.follower.view(), &around, question)? {
             answers::Asked::Answered(reply) => reply,
-            answers::Asked::Order(_) => {
-                let why =
-                    "this host follows another one and changes nothing; ask on the host that leads";
+            answers::Asked::Order(Question::Forget { .. } | Question::ForgetAnswer { .. }) => {
+                let why = "texts are forgotten on the host that leads: `summarizer cluster status` names it";
                 Reply::Now(Answer::Refused(why.to_owned()))
             }
+            answers::Asked::Order(order) => self.forwarded(order),
         })
+    }
+
+    /// Gives an order to the leader. Its answer is told once this host has what the order changed.
+    fn forwarded(&self, order: Question) -> Reply {
+        let (connect, me) = (Arc::clone(&self.connect), self.me.clone());
+        let log = self.copy.follower.log().clone();
+        Reply::Later(Box::new(move || {
+            let answer = random_bytes::<16>().map_err(|error| error.to_string()).and_then(|id| {
+                let order = serde_json::to_vec(&order).map_err(|error| error.to_string())?;
+                let answer = orders::ask(
+                    &connect,
+                    &me,
+                    &format!("{:032x}", u128::from_be_bytes(id)),
+                    &order,
+                );
+                let OrderAnswer { bytes, seq } = answer.map_err(|error| described(&error))?;
+                let until = Instant::now() + LEVEL_WITHIN;
+                while log.head().0 < seq && Instant::now() < until {
+                    std::thread::sleep(LOOK_AGAIN);
+                }
+                serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+            });
+            answer.unwrap_or_else(Answer::Refused)
+        }))
+    }
+
+    /// Checks new settings. A host that follows starts anew to work by them.
+    fn reload(&mut self, context: &Context) -> Answer {
+        match may_begin_again(context)() {
+            Err(why) => Answer::Refused(format!("the old settings stay in force: {why}")),
+            Ok(()) => {
+                self.reloads = true;
+                done("reloaded: this host starts anew with the new settings")
+            }
+        }
     }
 
     /// How this host stands among the others, for `status`.
@@ -677,18 +741,11 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> FollowingHome<L> {
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
         let aside = Aside::new(may_begin_again(context));
+        let desk = order_desk(connect, me, &locked, engine.log())?;
         let leading = Leading { context, connect, me, terms, heartbeat, lookout, page, aside };
-        if !still_forgets(context, &locked.home)? {
-            return leading.run(LedHome { locked, index, engine, projector, publishing });
-        }
-        // What this host began to forget when it led before, or was told last, comes first.
-        let published = publishing.map_or(Ok(()), SummariesThread::finish);
-        published.map_err(|error| not_published(&error))?;
-        projector.finish().map_err(|error| projector_failed(&error))?;
-        match leading.forget(locked, engine, Vec::new())? {
-            Some(led) => leading.run(led),
-            None => Ok(Ended::LeadsNoMore),
-        }
+        let ended = leading.begin(LedHome { locked, index, engine, projector, publishing });
+        desk.finish();
+        ended
     }
 
     fn close(self, context: &Context) -> Result<(), Failure> {
@@ -726,7 +783,52 @@ struct LedHome {
     publishing: Option<SummariesThread>,
 }
 
-impl<L: SharedLog + SharedLines + SharedJobs + 'static> Leading<'_, L> {
+/// Takes orders of hosts that follow, as long as this host leads.
+fn order_desk<L: SharedOrders + 'static>(
+    connect: &Connect<L>,
+    me: &Member,
+    locked: &LockedHome,
+    log: &Reader,
+) -> Result<OrderDesk, Failure> {
+    let asker = locked.control.as_ref().map(ControlServer::asker);
+    let log = log.clone();
+    let carry_out = move |order: &[u8]| {
+        let answer = carried_out(asker.as_ref(), order);
+        let bytes = serde_json::to_vec(&answer).unwrap_or_default();
+        OrderAnswer { bytes, seq: log.head().0 }
+    };
+    let desk = OrderDesk::start(Arc::clone(connect), me.clone(), Box::new(carry_out));
+    desk.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot start the thread of the orders").because(&error)
+    })
+}
+
+fn carried_out(asker: Option<&Asker>, order: &[u8]) -> Answer {
+    match (asker, serde_json::from_slice::<Question>(order)) {
+        (Some(asker), Ok(order)) => asker.ask(order),
+        (None, Ok(_)) => Answer::Refused("the host that leads takes no orders".to_owned()),
+        (_, Err(error)) => {
+            Answer::Refused(format!("the host that leads does not know this order: {error}"))
+        }
+    }
+}
+
+impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Leading<'_, L> {
+    /// What this host began to forget when it led before, or was told last, comes first.
+    fn begin(&self, led: LedHome) -> Result<Ended, Failure> {
+        if !still_forgets(self.context, &led.locked.home)? {
+            return self.run(led);
+        }
+        let LedHome { locked, engine, projector, publishing, .. } = led;
+        let published = publishing.map_or(Ok(()), SummariesThread::finish);
+        published.map_err(|error| not_published(&error))?;
+        projector.finish().map_err(|error| projector_failed(&error))?;
+        match self.forget(locked, engine, Vec::new())? {
+            Some(led) => self.run(led),
+            None => Ok(Ended::LeadsNoMore),
+        }
+    }
+
     /// Runs the service loop until this host is stopped or leads no more.
     fn run(&self, mut led: LedHome) -> Result<Ended, Failure> {
         loop {
@@ -773,10 +875,12 @@ impl<L: SharedLog + SharedLines + SharedJobs + 'static> Leading<'_, L> {
             aside: Some(self.aside.clone()),
             others: Some(Box::new(Collecting::new(collector, log))),
             other_workers: Some(Box::new(listing)),
-            deposed: Some(self.heartbeat.deposed()),
+            lead: Some(self.heartbeat.lead()),
         };
         let control = locked.control.as_ref();
-        match run_open(self.context, opened, beside, control, "serve", Until::Stopped) {
+        let ran = run_open(self.context, opened, beside, control, "serve", Until::Stopped);
+        self.heartbeat.lead().rest();
+        match ran {
             Ok((outcome, engine)) => Ok(Some((locked, engine, outcome.interrupted))),
             Err(Stopped::LeadsNoMore(error)) => {
                 let error = described(&error);

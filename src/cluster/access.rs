@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::config::{AddressSource, ClusterConfig, is_plain_name};
 use crate::os::Disk;
 
-use super::postgres::{Access, Address, AddressError, Durability};
+use super::postgres::{Access, Address, AddressError, Durability, FORMAT};
 
 /// How long a call of the database may wait for its answer.
 const BOUND: Duration = Duration::from_secs(10);
@@ -64,6 +64,7 @@ pub(crate) fn access(config: &ClusterConfig, disk: &dyn Disk) -> Result<Access, 
         rules: String::new(),
         forgotten: Arc::default(),
         roles,
+        reads: FORMAT,
         durability,
         bound: BOUND,
     })

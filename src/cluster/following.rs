@@ -40,6 +40,11 @@ pub trait Replica {
     /// Takes the next commit; it is durable afterwards. What follows from its events is done here too: this
     /// is the only place that every commit passes, also while a host gets the lead.
     fn take(&mut self, shipped: &[u8]) -> Result<(), Self::Error>;
+
+    /// Whether a newer program wrote the commit that was not taken, so that this one changed nothing.
+    fn is_of_newer(_: &Self::Error) -> bool {
+        false
+    }
 }
 
 impl Replica for Follower {
@@ -51,6 +56,10 @@ impl Replica for Follower {
 
     fn take(&mut self, shipped: &[u8]) -> Result<(), FollowError> {
         Follower::take(self, shipped, &[]).map(drop)
+    }
+
+    fn is_of_newer(error: &FollowError) -> bool {
+        error.is_of_newer()
     }
 }
 

@@ -32,6 +32,11 @@
 //! under way. A report counts once, for an attempt that this leader listed; a worker that is lost costs its
 //! attempt, and a leader that is lost costs all of them.
 //!
+//! # Orders
+//!
+//! A host that follows changes nothing. It gives what it is asked to do to the leader ([`orders`],
+//! [`shared_orders`]), and tells its answer once its own log has what the order changed.
+//!
 //! # What makes it safe
 //!
 //! - An append names the epoch of its leader and the end of the list it continues. The list takes it only
@@ -58,11 +63,13 @@ pub mod leadership;
 pub mod lines;
 pub mod lister;
 pub mod lookout;
+pub mod orders;
 pub mod outcomes;
 pub mod postgres;
 pub mod shared_jobs;
 pub mod shared_lines;
 pub mod shared_log;
+pub mod shared_orders;
 pub mod shipper;
 pub mod standby;
 pub mod verifying;

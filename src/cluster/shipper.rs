@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::contract::time::Timestamp;
 use crate::os::Disk;
-use crate::seam::position::{Position, QueueError, describe_change};
+use crate::seam::position::{Position, QueueError};
 use crate::seam::tail::{TailOptions, Tailer};
 use crate::sequencer::mark::QueueMarks;
 
@@ -45,9 +45,7 @@ pub struct OwnQueue {
 impl OwnQueue {
     /// Where it continues by the marks of a log.
     pub fn place(&self, host: &str, marks: &QueueMarks) -> Result<Position, QueueError> {
-        marks.place(host, |position| {
-            Ok(describe_change(&self.disk, &self.path, position)?.is_none())
-        })
+        marks.place_in(host, &self.disk, &self.path)
     }
 }
 

@@ -21,6 +21,8 @@ use super::shipper::{Did, OwnQueue, ShipError, Shipper};
 const SIGN_EVERY: Duration = Duration::from_secs(1);
 /// How long a host waits after a connection that failed.
 const RECONNECT_AFTER: Duration = Duration::from_millis(500);
+/// How long it waits when it is too old for the shared log.
+const LOOK_AGAIN_IF_OUTDATED: Duration = Duration::from_secs(10);
 /// How long it waits after an error of its queue.
 const SHIP_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long a leader waits before it asks again what became of a commit.
@@ -187,6 +189,9 @@ impl<L: SharedLog + SharedLines> Standby<L> {
             }
             Ok(false) => {}
             Err(MemberError::Shared(error)) => return self.lost_before(replica, error, now),
+            Err(MemberError::Replica(error)) if R::is_of_newer(&error) => {
+                return Ok(self.outdated(now));
+            }
             Err(error) => return Err(StandbyError::Member(error)),
         }
         // The own log is level, so its marks are as new as can be.
@@ -204,8 +209,17 @@ impl<L: SharedLog + SharedLines> Standby<L> {
                 Ok(if shipped { Step::Did } else { Step::Nothing })
             }
             Err(MemberError::Shared(error)) => Ok(self.lost(&error, now)),
+            Err(MemberError::Replica(error)) if R::is_of_newer(&error) => Ok(self.outdated(now)),
             Err(error) => Err(StandbyError::Member(error)),
         }
+    }
+
+    /// It goes on with what it has: only a newer program can go on with the shared log.
+    fn outdated<T>(&mut self, now: Timestamp) -> Step<T> {
+        let what = "a newer program wrote the next commit, and this one does not know all of it: update this host";
+        let step = self.lost(&SharedError::Refused(what.to_owned()), now);
+        self.connect_at = Instant::now() + LOOK_AGAIN_IF_OUTDATED;
+        step
     }
 
     fn connection(&mut self, now: Timestamp) -> Option<Connected<L>> {

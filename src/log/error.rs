@@ -24,6 +24,11 @@ pub enum LogError {
         /// Newest version this program writes.
         supported: u32,
     },
+    /// A newer program on another host wrote it.
+    #[error(
+        "a commit of another host has form {found}, and this program reads form {supported}: update this host"
+    )]
+    NewerCommit { found: u8, supported: u8 },
     /// The file is there but it is no store of ours.
     #[error("the file is not a summarizer store: {0}")]
     NotAStore(String),

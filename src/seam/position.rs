@@ -57,6 +57,13 @@ pub enum QueueError {
         /// What happened to it.
         change: Change,
     },
+    /// Another host has taken these lines in.
+    #[error(
+        "the queue file {} is a copy of the queue of the host {host}; nothing is read from it. Move it away: lines of \
+         this host go to a file of its own",
+        path.display()
+    )]
+    Copied { path: PathBuf, host: String },
 }
 
 /// What happened to the consumed part of a queue.
@@ -277,6 +284,12 @@ pub fn describe_change(
     }
     let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
     Ok(locate(&queue, at)?.err())
+}
+
+/// Whether the file is another one than that of a position, with the same consumed bytes.
+pub fn is_copy(disk: &Arc<dyn Disk>, path: &Path, at: &Position) -> Result<bool, QueueError> {
+    let change = describe_change(disk, path, at)?;
+    Ok(change == Some(Change::Replaced { same_bytes: true }))
 }
 
 /// Where to continue in a queue file that was not consumed before.

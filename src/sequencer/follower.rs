@@ -16,7 +16,7 @@ use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
 use crate::log::checkpoint::{chain_digest, tables};
-use crate::log::codec::Cursor;
+use crate::log::codec::{CodecError, Cursor};
 use crate::log::{Checkpoint, LogError, ReadError, Reader, Shipment, Store};
 use crate::sequencer::engine::{EngineError, add_documents, load};
 use crate::sequencer::past::{PastView, Sealed};
@@ -46,6 +46,17 @@ pub enum FollowError {
     Prepare(#[source] io::Error),
     #[error("an earlier error stopped the follower; open it again")]
     Stopped,
+}
+
+impl FollowError {
+    /// A newer program wrote what this one does not know. Nothing was changed.
+    pub fn is_of_newer(&self) -> bool {
+        matches!(
+            self,
+            FollowError::Log(LogError::NewerCommit { .. })
+                | FollowError::Read(ReadError::Event { source: CodecError::UnknownTag { .. }, .. })
+        )
+    }
 }
 
 /// What a host does about some events beside its log.
@@ -139,7 +150,7 @@ impl Follower {
             return Err(FollowError::Stopped);
         }
         let taken = self.try_take(shipped, cursors);
-        self.stopped = taken.is_err();
+        self.stopped = taken.as_ref().is_err_and(|error| !error.is_of_newer());
         taken
     }
 
@@ -154,17 +165,19 @@ impl Follower {
             let (expected, actual) = (shipment.packed.from().0.next(), end.next());
             return Err(LogError::Position { expected, actual }.into());
         }
+        // All events are read before one is applied, so that a commit of a newer program changes nothing here.
         let mut committed = Vec::new();
-        let mut checkpoint = None;
         shipment.each(|entry| {
+            committed.push(Committed::of(entry)?);
+            Ok::<(), FollowError>(())
+        })?;
+        let mut checkpoint = None;
+        for event in &committed {
             if let Some(Checkpoint { applied: at, .. }) = checkpoint {
                 return Err(FollowError::CheckpointInside { at });
             }
-            let event = Committed::of(entry)?;
-            checkpoint = self.apply(&event, cursors)?;
-            committed.push(event);
-            Ok(())
-        })?;
+            checkpoint = self.apply(event, cursors)?;
+        }
         if let Some(beside) = &mut self.beside {
             let mut events = committed.iter().map(|one| &one.event);
             events.try_for_each(|event| beside.before(event)).map_err(FollowError::Prepare)?;

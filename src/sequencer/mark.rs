@@ -6,8 +6,12 @@
 //!
 //! See docs/adr/0037-sealed-queue-mark.md and docs/adr/0129-hosts-that-follow.md.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use crate::log::codec::{self, CodecError};
-use crate::seam::position::{ConsumedBatch, Position, link};
+use crate::os::Disk;
+use crate::seam::position::{ConsumedBatch, Position, QueueError, describe_change, is_copy, link};
 
 pub use crate::facts::queue::{QueueMark, QueueMarks};
 
@@ -63,8 +67,25 @@ impl QueueMarks {
         named.chain(own.is_none().then_some((host, &Position::START)))
     }
 
-    /// Where the queue of a host continues. `holds` says whether its file has the consumed part of a position.
-    pub fn place<E>(
+    /// Where a queue file of a host continues.
+    pub fn place_in(
+        &self,
+        host: &str,
+        disk: &Arc<dyn Disk>,
+        queue: &Path,
+    ) -> Result<Position, QueueError> {
+        let place = self.place(host, |at| Ok(describe_change(disk, queue, at)?.is_none()))?;
+        if place.offset == 0
+            && let Some(of) = self.copied_from(host, |at| is_copy(disk, queue, at))?
+        {
+            let host = if of == QueueMarks::ALONE { "that had the log alone" } else { of };
+            return Err(QueueError::Copied { path: queue.to_owned(), host: host.to_owned() });
+        }
+        Ok(place)
+    }
+
+    /// `holds` says whether the file has the consumed part of a position.
+    fn place<E>(
         &self,
         host: &str,
         mut holds: impl FnMut(&Position) -> Result<bool, E>,
@@ -79,6 +100,24 @@ impl QueueMarks {
             }
         }
         Ok(Position::START)
+    }
+
+    /// The host whose queue this one has a copy of, if it has no mark of its own. `is_copy` says whether its file has
+    /// the consumed part of a position, and is another file.
+    fn copied_from<E>(
+        &self,
+        host: &str,
+        mut is_copy: impl FnMut(&Position) -> Result<bool, E>,
+    ) -> Result<Option<&str>, E> {
+        if self.by_host.contains_key(host) {
+            return Ok(None);
+        }
+        for (name, mark) in &self.by_host {
+            if mark.position.offset > 0 && is_copy(&mark.position)? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
     }
 
     /// Moves the mark of a host behind a batch that continues it; false when the batch does not.
@@ -210,5 +249,17 @@ mod tests {
         let (after, batch) = next(&end, 5);
         assert!(marks.advance(QueueMarks::ALONE, after, batch));
         assert!(marks.alone().is_some());
+    }
+
+    #[test]
+    fn a_copy_of_the_queue_of_another_host_is_no_queue_of_this_one() {
+        let mut marks = QueueMarks::default();
+        let (end, batch) = next(&Position::START, 5);
+        assert!(marks.advance("a", end, batch));
+        let no = |_: &Position| Ok::<_, ()>(false);
+        let yes = |_: &Position| Ok::<_, ()>(true);
+        assert_eq!(marks.copied_from("b", yes), Ok(Some("a")));
+        assert_eq!(marks.copied_from("b", no), Ok(None));
+        assert_eq!(marks.copied_from("a", yes), Ok(None), "its own");
     }
 }

@@ -88,7 +88,7 @@ impl ServiceLoop {
                     "cause": rests.cause, "message": rests.words,
                 })
             });
-            if self.service.deposed.is_some() {
+            if self.service.lead.is_some() {
                 let host = self.service.config.queue_host();
                 let elsewhere = self.attempts.elsewhere();
                 status["cluster"] = serde_json::json!({

@@ -20,6 +20,7 @@ use crate::sequencer::engine::{Engine, SessionStart};
 use crate::sequencer::intake::OtherQueues;
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
+use crate::work::lead::Lead;
 use crate::work::other_workers::OtherWorkers;
 use crate::work::worker::Worker;
 
@@ -133,8 +134,8 @@ pub struct Service {
     pub others: Option<Box<dyn OtherQueues>>,
     /// The workers of other hosts.
     pub other_workers: Option<Box<dyn OtherWorkers>>,
-    /// Set when another host leads. Then this one may commit nothing more.
-    pub deposed: Option<Arc<AtomicBool>>,
+    /// While this host leads others. When the lead has ended, it may commit nothing more.
+    pub lead: Option<Arc<Lead>>,
 }
 
 #[cfg(test)]

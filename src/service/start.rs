@@ -9,7 +9,6 @@ use crossbeam_channel::{bounded, never};
 use crate::control::socket::ControlServer;
 use crate::os::memory::use_small_pages;
 use crate::projections::projector::Projector;
-use crate::seam::position::{QueueError, describe_change};
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
@@ -102,11 +101,8 @@ impl Service {
         engine: &Engine,
         marks: &QueueMarks,
     ) -> Result<Result<Intake, ServiceError>, ServiceError> {
-        let (host, queue) = (self.config.queue_host(), &self.home.queue);
-        let position = marks.place(&host, |position| {
-            let change = describe_change(&self.machine.disk, queue, position)?;
-            Ok::<_, QueueError>(change.is_none())
-        });
+        let host = self.config.queue_host();
+        let position = marks.place_in(&host, &self.machine.disk, &self.home.queue);
         let position = match position {
             Ok(position) => position,
             Err(error) => return Ok(Err(error.into())),

@@ -1,6 +1,5 @@
 //! One turn after another: wait, take what is ready, and seal it as a batch.
 
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{never, select_biased};
@@ -51,8 +50,7 @@ impl ServiceLoop {
             if self.steps_aside() || self.is_finished() {
                 return Ok(());
             }
-            let deposed = self.service.deposed.as_ref();
-            if deposed.is_some_and(|deposed| deposed.load(Ordering::Acquire)) {
+            if self.service.lead.as_ref().is_some_and(|lead| lead.is_over_at_turn()) {
                 return Err(ServiceError::Deposed);
             }
         }

@@ -13,6 +13,7 @@ mod data_rules;
 pub(crate) mod flow_worker;
 pub(crate) mod isolation;
 mod item;
+pub mod lead;
 pub mod other_hosts;
 pub mod other_workers;
 mod paid_replies;

@@ -1,13 +1,14 @@
 //! The commands of a cluster, with real homes and a real server.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use summarizer::cluster::following::{Attempt, Following};
-use summarizer::cluster::postgres::{Access, Address, Durability, PostgresLog};
+use summarizer::cluster::postgres::{Access, Address, Durability, FORMAT, PostgresLog};
 use summarizer::config::Config;
 use summarizer::contract::time::Timestamp;
 use summarizer::facts::session::PauseCause;
@@ -41,10 +42,14 @@ impl Host {
         std::fs::write(self.home.join("summarizer.toml"), settings).unwrap();
     }
 
-    fn run(&self, args: &[&str]) -> Output {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_summarizer"));
         command.arg("--home").arg(&self.home).args(args).env("TEST_DATABASE", &self.url);
-        command.output().unwrap()
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
     }
 
     fn done(&self, args: &[&str]) -> String {
@@ -81,6 +86,7 @@ impl Host {
             rules: String::new(),
             forgotten: Arc::default(),
             roles: "lead".to_owned(),
+            reads: FORMAT,
             durability: Durability::Single,
             bound,
         };
@@ -183,7 +189,11 @@ fn homes_share_a_log_by_commands() {
     // What a backup has may leave the list, once every host has it.
     let kept = folder.path().join("kept");
     a.json(&["cluster", "join"]);
-    a.done(&["backup", kept.to_str().unwrap()]);
+    std::fs::write(a.home.join("queue.jsonl"), "{}\n").unwrap();
+    let told = a.json(&["backup", kept.to_str().unwrap()]);
+    assert!(told["notes"].to_string().contains("the queue belongs to this host"), "{told}");
+    assert!(!kept.join("queue.jsonl").exists(), "another host would take its lines in again");
+    std::fs::remove_file(a.home.join("queue.jsonl")).unwrap();
     a.leads("team", 3);
     let (code, told) = b.fails(&["cluster", "trim", folder.path().to_str().unwrap()]);
     assert!(code == 5 && told.contains("not a whole backup"), "{told}");
@@ -195,6 +205,7 @@ fn homes_share_a_log_by_commands() {
     assert!(code == 4 && told.contains("the host b has not applied"), "{told}");
     let late = Host::new(folder.path(), "late", &url);
     b.json(&["cluster", "join"]);
+    a_trim_that_is_stopped_holds_nobody_up(&servers, &a, &kept);
     let trimmed = a.json(&["cluster", "trim", kept.to_str().unwrap()]);
     assert!(trimmed["removed"].as_u64().unwrap() > 10, "{trimmed}");
     let (code, told) = late.fails(&["cluster", "join"]);
@@ -236,4 +247,37 @@ fn homes_share_a_log_by_commands() {
     let nowhere = Host { url: "postgresql://me:secret-word@127.0.0.1:1/x".to_owned(), ..a };
     let (code, told) = nowhere.fails(&["cluster", "status"]);
     assert!(code == 6 && told.contains("127.0.0.1:1"), "{told}");
+}
+
+/// A command that is stopped in the middle of its transaction has a row that every commit needs.
+fn a_trim_that_is_stopped_holds_nobody_up(servers: &Servers, host: &Host, kept: &Path) {
+    let waits = "SELECT 'waits' FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE%commits%'";
+    let begun = std::time::Instant::now();
+    let until = |what: &str| assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+    let mut trim = std::thread::scope(|scope| {
+        let lock = "BEGIN; LOCK TABLE summarizer.commits IN SHARE MODE; SELECT pg_sleep(5); COMMIT";
+        let holds = scope.spawn(|| servers.sql(0, lock));
+        let held = "SELECT 'held' FROM pg_locks WHERE mode = 'ShareLock' AND granted \
+                    AND relation = 'summarizer.commits'::regclass";
+        while servers.sql(0, held).is_empty() {
+            until("the lock");
+        }
+        let mut command = host.command(&["cluster", "trim", kept.to_str().unwrap()]);
+        let trim = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while servers.sql(0, waits).is_empty() {
+            until("trim waits for the lock");
+        }
+        signal(&trim, Signal::STOP);
+        holds.join().unwrap();
+        trim
+    });
+    let append =
+        "SET lock_timeout = '30s'; UPDATE summarizer.heads SET n = n WHERE log_id = 'team'";
+    assert!(servers.try_sql(0, append).is_some(), "a stopped command holds the row of the log");
+    signal(&trim, Signal::CONT);
+    assert!(!trim.wait().unwrap().success(), "its transaction was ended");
+}
+
+fn signal(child: &Child, signal: Signal) {
+    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }

@@ -178,7 +178,7 @@ impl Team {
     /// A line on each host. The source is on all of them, as buses that hosts share are.
     fn produce(&mut self, each: u64) {
         for _ in 0..each {
-            for (at, name) in NAMES.iter().enumerate() {
+            for (at, name) in NAMES.iter().enumerate().take(self.hosts.len()) {
                 self.sent += 1;
                 let id = format!("{name}{}", self.sent);
                 for host in &self.hosts {
@@ -340,10 +340,7 @@ fn services_on_three_hosts_share_their_work() {
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     assert!(told.contains(&format!("follower as the host {}", NAMES[next])), "{told}");
 
-    // An order is refused where it cannot be carried out.
-    let refused = team.hosts[next].command(&["pause"]).output().unwrap();
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && told.contains("the host that leads"), "{told}");
+    orders_reach_the_leader(&mut team, next);
 
     // A host is asked to lead, and the one before follows. Where the command runs does not matter.
     let old = team.leader();
@@ -413,6 +410,108 @@ fn services_on_three_hosts_share_their_work() {
             .map(|(name, _)| name)
             .collect();
         assert!(other.is_empty() && tree.len() == trees[0].len(), "{}: {other:?}", NAMES[at]);
+    }
+}
+
+/// Orders on a host that follows are carried out by the leader.
+fn orders_reach_the_leader(team: &mut Team, follows: usize) {
+    let paused = |host: &Host| host.json(&["status"]).unwrap()["paused"].clone();
+    let done = |host: &Host, args: &[&str]| {
+        let output = host.command(args).output().unwrap();
+        let told = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8_lossy(&told).into_owned())
+    };
+    let host = &team.hosts[follows];
+    for (order, is_paused) in [("pause", true), ("resume", false)] {
+        let (went, told) = done(host, &[order]);
+        assert!(went, "{told}");
+        // The host that was asked has it by then.
+        let causes = paused(host);
+        let is_now = causes.as_array().is_some_and(|causes| !causes.is_empty());
+        assert_eq!(is_now, is_paused, "{causes}");
+    }
+    let (went, told) = done(host, &["digest", "build"]);
+    assert!(went, "{told}");
+    let (went, told) = done(host, &["retry", "nothing"]);
+    assert!(!went && told.contains("nothing"), "{told}");
+    let (went, told) = done(host, &["forget", "shared.txt"]);
+    assert!(!went && told.contains("the host that leads"), "{told}");
+
+    let places = || {
+        let status = host.json(&["status"])?;
+        let seen = status["cluster"]["hosts"].as_array()?.clone();
+        seen.into_iter().find(|one| one["host"] == host.name)?["places"].as_u64()
+    };
+    let before = wait_for("it says how much it takes", places);
+
+    // New settings are those of this host: it starts anew, under the same process id, and follows.
+    let path = host.home.path("summarizer.toml");
+    let settings = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{settings}\n[workers]\ncount = \"many\"\n")).unwrap();
+    let (went, told) = done(host, &["reload"]);
+    assert!(!went && told.contains("workers.count"), "{told}");
+    std::fs::write(&path, format!("{settings}\n[workers]\ncount = 17\n")).unwrap();
+    let (went, told) = done(host, &["reload"]);
+    assert!(went && told.contains("starts anew"), "{told}");
+    wait_for("it follows with the new settings", || {
+        let now = places()?;
+        (host.role()? == "follower" && now != before).then_some(())
+    });
+    assert!(team.hosts[follows].has_ended().is_none());
+}
+
+/// It serves readers and collects lines meanwhile, and says that it is behind.
+#[test]
+fn a_host_without_a_database_serves_and_collects() {
+    let Some(mut servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres:secret-word");
+    let hosts: Vec<Host> = NAMES[..2].iter().map(|name| Host::new(name, &url)).collect();
+    let mut team = Team { hosts, sent: 0 };
+    team.hosts[0].json(&["cluster", "init"]).unwrap();
+    team.hosts[1].json(&["cluster", "join"]).unwrap();
+    team.hosts.iter_mut().for_each(Host::serve);
+    team.produce(2);
+    team.wait_for_all();
+    let follows = 1 - team.leader();
+    let host = &team.hosts[follows];
+    wait_for("its summaries are published", || {
+        host.command(&["read"]).output().unwrap().status.success().then_some(())
+    });
+    servers.kill(0);
+    let trouble = wait_for("it says that it hears nothing", || {
+        let trouble = host.json(&["status"])?["cluster"]["unreached"].clone();
+        (!trouble.is_null()).then_some(trouble)
+    });
+    assert!(trouble["since"].is_string() && trouble["message"].is_string(), "{trouble}");
+    let told = String::from_utf8(host.command(&["status"]).output().unwrap().stdout).unwrap();
+    assert!(told.contains("since"), "{told}");
+    for args in [&["requests"][..], &["read"], &["cluster", "status"]] {
+        let ran = host.command(args).output().unwrap();
+        let reached = args[0] != "cluster";
+        assert_eq!(ran.status.success(), reached, "{args:?}: {ran:?}");
+    }
+    // An order is not lost without a word.
+    let refused = host.command(&["pause"]).output().unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+
+    team.produce(2);
+    servers.run(0, None);
+    team.wait_for_all();
+    wait_for("it hears of the others again", || {
+        let status = team.hosts[follows].json(&["status"])?;
+        let cluster = &status["cluster"];
+        (cluster["unreached"].is_null() && cluster["unshipped"].is_null()).then_some(())
+    });
+
+    // A log that a newer release has raised is not followed, and everything else goes on.
+    servers.sql(0, "UPDATE summarizer.heads SET format = 99");
+    servers.sql(0, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'postgres' AND pid <> pg_backend_pid()");
+    for host in &team.hosts {
+        wait_for("it says that it is too old", || {
+            let trouble = host.json(&["status"])?["cluster"]["unreached"]["message"].clone();
+            trouble.as_str().is_some_and(|told| told.contains("update this host")).then_some(())
+        });
+        assert!(host.command(&["read"]).output().unwrap().status.success());
     }
 }
 

@@ -22,7 +22,6 @@ use summarizer::os::{Clock as _, Disk, Open};
 use summarizer::projections::projector::Projections;
 use summarizer::registry::{FlowDirectory, SharedFlows};
 use summarizer::replay::{self, Compare, Until};
-use summarizer::seam::position::describe_change;
 use summarizer::seam::tail::{TailOptions, Tailer};
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions, SessionStart, Slots};
 use summarizer::sequencer::foresight::Foresight;
@@ -273,10 +272,7 @@ impl Rig {
         };
         engine.begin_session(run, now)?;
         let queues = QueueMarks::decode(&engine.log().mark())?;
-        let position = queues.place(&world.host, |position| {
-            describe_change(&world.shared(), &world.home.queue, position)
-                .map(|change| change.is_none())
-        })?;
+        let position = queues.place_in(&world.host, &world.shared(), &world.home.queue)?;
         let options = TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 };
         let tailer = Tailer::open(world.shared(), &world.home.queue, position, options)?;
         let mut rig = Rig {

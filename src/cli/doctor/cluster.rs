@@ -3,13 +3,15 @@
 use super::{Context, Findings, Verdict};
 use crate::cli::ui;
 use crate::cluster::access::access;
-use crate::cluster::postgres::{Cluster, Durability, Standing};
+use crate::cluster::postgres::{Cluster, Durability, ServerHealth, Standing};
 use crate::cluster::shared_log::SharedError;
 use crate::config::Config;
 
 const NAME: &str = "cluster";
 /// A difference between clocks that is worth a word.
 const CLOCK_MS_MAX: i64 = 2000;
+/// A transaction that is open for longer makes the tables grow.
+const OPEN_SECONDS_MAX: f64 = 600.0;
 /// A host that follows is not this far behind.
 const BEHIND_MAX: u64 = 100;
 /// A host that runs says how far it is more often.
@@ -49,6 +51,7 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
             ui::count(end.n, "commit"),
         ),
     );
+    look_at_server(&standing, access.durability, findings);
     let late = context.machine.clock.now().0 - clock_ms;
     if late.abs() > CLOCK_MS_MAX {
         let what = format!(
@@ -72,6 +75,14 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
         }
         Some(_) => {}
     }
+    let others = hosts.iter().filter(|host| host.host != access.host);
+    for host in
+        others.filter(|host| end.n.saturating_sub(host.applied.unwrap_or(end.n)) > BEHIND_MAX)
+    {
+        let behind = ui::count(end.n - host.applied.unwrap_or(end.n), "commit");
+        let what = format!("the host {} is {behind} behind", host.host);
+        findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+    }
     for host in hosts.iter().filter(|host| host.silent > SILENT_SECONDS_MAX) {
         let what = format!("the host {} was not heard of for {:.0} s", host.host, host.silent);
         findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
@@ -88,5 +99,28 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
         let other = host.release.as_deref().unwrap_or_default();
         let what = format!("the host {} runs summarizer {other}, this one {release}", host.host);
         findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
+    }
+}
+
+/// What the server does not say by itself before a disk is full or every host waits.
+fn look_at_server(standing: &Standing, durability: Durability, findings: &mut Findings) {
+    let ServerHealth { standbys, holding, oldest_transaction } = &standing.health;
+    if durability == Durability::Quorum && *standbys == 0 {
+        let names = &standing.server.standbys;
+        let what =
+            format!("no standby is connected, so no commit is confirmed (it waits for {names})");
+        findings.wrong(NAME, what, "psql -c 'SHOW synchronous_standby_names'");
+        findings.hint("after a failover, name the servers that are standbys now");
+    }
+    if let Some(slots) = holding {
+        let what = format!("more than 1 GiB of old write-ahead logs is kept for {slots}");
+        findings.add(NAME, Verdict::Notice, what, "psql -c 'SELECT * FROM pg_replication_slots'");
+        findings.hint("drop a slot whose standby is gone: pg_drop_replication_slot");
+    }
+    if *oldest_transaction > OPEN_SECONDS_MAX {
+        let what = format!(
+            "a transaction is open for {oldest_transaction:.0} s, and keeps old rows of all tables"
+        );
+        findings.add(NAME, Verdict::Notice, what, "psql -c 'SELECT * FROM pg_stat_activity'");
     }
 }

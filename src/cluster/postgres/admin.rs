@@ -64,6 +64,28 @@ const KEYS: &str = "SELECT keys, forgotten FROM summarizer.keys WHERE log_id = $
 const ADD_ROLE: &str = "INSERT INTO summarizer.access (log_id, role) VALUES ($1, $2::text::name) \
     ON CONFLICT (log_id, role) DO NOTHING RETURNING 0::int8";
 
+/// What a role that is not of the administrators can see: it may miss transactions of others.
+const HEALTH: &str = "SELECT (SELECT count(*) FROM pg_stat_replication), \
+    (SELECT string_agg(slot_name::text, ', ' ORDER BY slot_name) FROM pg_replication_slots \
+        WHERE pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) > 1024 * 1024 * 1024), \
+    coalesce((SELECT extract(epoch FROM max(clock_timestamp() - xact_start)) FROM pg_stat_activity \
+        WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()), 0)::float8";
+
+/// How the server is beside the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerHealth {
+    /// How many other servers get its commits now.
+    pub standbys: u64,
+    /// Slots that make it keep more than a gigabyte of old write-ahead logs.
+    pub holding: Option<String>,
+    /// Seconds since the oldest open transaction began. It keeps old rows.
+    pub oldest_transaction: f64,
+}
+
+/// Roles belong to the whole server, and what they may do to a database.
+const HAS_ROLE: &str = "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = 'summarizer_host' \
+    AND has_schema_privilege(oid, 'summarizer', 'USAGE'))";
+
 const NAME_ROLE: &str = "SELECT set_config('summarizer.role', $1, false)";
 
 /// The server quotes the name.
@@ -82,8 +104,17 @@ pub struct Init {
     pub role: Option<String>,
 }
 
-/// Makes the tables when they are missing, and the log when it is missing. Returns whether it made the log.
-pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
+/// What is there after [`initialize`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Initialized {
+    /// Whether the log was made now.
+    pub is_new: bool,
+    /// Whether other roles than the owner of the tables can use them.
+    pub has_role: bool,
+}
+
+/// Makes the tables when they are missing, and the log when it is missing.
+pub fn initialize(access: &Access, init: &Init) -> Result<Initialized, SharedError> {
     let PostgresLog { runtime, .. } = PostgresLog::new(access.clone())?;
     let durability = access.durability;
     let mut session =
@@ -104,14 +135,31 @@ pub fn initialize(access: &Access, init: &Init) -> Result<bool, SharedError> {
         (&init.hash.0.as_slice() as _, Type::BYTEA),
         (&init.keys.as_slice() as _, Type::BYTEA),
     ];
-    let made = !session.write(&runtime, ADD_LOG, &params)?.is_empty();
+    let has_role = session.read(&runtime, HAS_ROLE, &[])?;
+    let has_role = has_role.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
+    if let Some(role) = init.role.as_ref().filter(|_| !has_role) {
+        return Err(SharedError::Refused(format!(
+            "the role {role} cannot use the tables, because their owner may not create the role `summarizer_host`"
+        )));
+    }
+    let is_new = !session.write(&runtime, ADD_LOG, &params)?.is_empty();
     if let Some(role) = &init.role {
         let params = [(&access.log as _, Type::TEXT), (role as _, Type::TEXT)];
         session.write(&runtime, ADD_ROLE, &params)?;
         session.read(&runtime, NAME_ROLE, &[(role as _, Type::TEXT)])?;
         session.script(&runtime, GRANT_ROLE)?;
     }
-    Ok(made)
+    Ok(Initialized { is_new, has_role })
+}
+
+fn health(runtime: &Runtime, session: &mut Session) -> Result<ServerHealth, SharedError> {
+    let rows = session.read(runtime, HEALTH, &[])?;
+    let row = rows.first().ok_or_else(|| SharedError::Unclear("no answer to a question".into()))?;
+    Ok(ServerHealth {
+        standbys: number(row, 0)?,
+        holding: row.try_get(1).map_err(|error| odd(&error))?,
+        oldest_transaction: row.try_get(2).map_err(|error| odd(&error))?,
+    })
 }
 
 /// Who leads, by the clock of the server.
@@ -147,6 +195,7 @@ pub struct HostStanding {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Standing {
     pub server: ServerFacts,
+    pub health: ServerHealth,
     /// Host and port of the server that answered.
     pub answered: String,
     pub store_id: [u8; 16],
@@ -265,6 +314,7 @@ impl Cluster {
                 .first()
                 .ok_or_else(|| SharedError::Refused("it has no such log any more".to_owned()))?;
             let store_id: &[u8] = row.try_get(7).map_err(|error| odd(&error))?;
+            let health = health(runtime, session)?;
             let member: Option<String> = row.try_get(8).map_err(|error| odd(&error))?;
             let lease_left: f64 = row.try_get(9).map_err(|error| odd(&error))?;
             let keys = session.read(runtime, KEYS, &log)?;
@@ -282,6 +332,7 @@ impl Cluster {
             }
             Ok(Standing {
                 server,
+                health,
                 answered: session.shown.clone(),
                 store_id: store_id
                     .try_into()

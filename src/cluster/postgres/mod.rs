@@ -12,6 +12,7 @@ mod admin;
 mod failure;
 mod jobs;
 mod lines;
+mod orders;
 mod rows;
 mod session;
 
@@ -30,12 +31,19 @@ use super::shared_log::{
 };
 
 pub use address::{Address, AddressError};
-pub use admin::{Cluster, HostStanding, Init, SCHEMA, ServerFacts, Standing, initialize};
+pub use admin::{
+    Cluster, HostStanding, Init, Initialized, SCHEMA, ServerFacts, ServerHealth, Standing,
+    initialize,
+};
 use rows::{blob, claimed, end, number, odd, signed};
 use session::Session;
 
-/// The version of the tables that this program writes and reads.
-const FORMAT: i32 = 3;
+/// The newest version that this program writes and reads: of the tables, of commits and of their events. A log is
+/// raised to it when somebody leads and no host is left that reads only older ones, and what a version added is
+/// written from then on.
+pub const FORMAT: i32 = 4;
+/// The oldest version of a log that this program can take part in.
+const FORMAT_MIN: i32 = 4;
 /// The oldest server whose statements are used here.
 const SERVER_MIN: i64 = 140_000;
 /// Most commits in one answer.
@@ -68,6 +76,8 @@ pub struct Access {
     pub forgotten: Arc<OnceLock<Seq>>,
     /// What it does for the others, as `cluster.roles` names it.
     pub roles: String,
+    /// The newest version of a log that it reads: [`FORMAT`].
+    pub reads: i32,
     pub durability: Durability,
     /// How long a call may wait for its answer.
     pub bound: Duration,
@@ -93,11 +103,13 @@ pub struct PostgresLog {
 }
 
 /// What a server says of itself. The settings keep other limits out, and end a claim that waits for a row
-/// when its host is gone; a wait for standbys is not ended by that.
+/// when its host is gone; a wait for standbys is not ended by that. A program that is stopped between two statements
+/// of one transaction keeps no row that the others wait for.
 const FACTS: &str = "SELECT current_setting('server_version_num')::int8, pg_is_in_recovery(), \
     current_setting('transaction_read_only'), current_setting('synchronous_commit'), \
     current_setting('synchronous_standby_names'), to_regclass('summarizer.heads') IS NOT NULL, current_setting('fsync'), \
     set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false), \
+    set_config('idle_in_transaction_session_timeout', '4s', false), \
     set_config('default_transaction_isolation', 'read committed', false), \
     CASE WHEN version() LIKE '%linux%' THEN set_config('client_connection_check_interval', '2s', false) END";
 
@@ -127,15 +139,15 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, forgotten, seen) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, forgotten, reads, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
     release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), \
-    forgotten = coalesce(EXCLUDED.forgotten, hosts.forgotten), seen = EXCLUDED.seen RETURNING 0::int8";
+    forgotten = coalesce(EXCLUDED.forgotten, hosts.forgotten), reads = EXCLUDED.reads, seen = EXCLUDED.seen RETURNING 0::int8";
 
 /// The same for the host that leads: it applies a commit before it appends the next one.
 const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \
-        release = $4, roles = $5, seen = clock_timestamp() FROM summarizer.heads h \
+        release = $4, roles = $5, reads = $6, seen = clock_timestamp() FROM summarizer.heads h \
     WHERE hosts.log_id = $1 AND hosts.host = $2 AND h.log_id = $1 AND h.leader = $3 RETURNING 0::int8";
 
 const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq = $5, hash = $7, \
@@ -147,7 +159,10 @@ const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq =
 /// One channel for all logs: the word is the name of the log.
 const LISTEN: &str = "LISTEN summarizer";
 
+/// A host that was heard of says which version it reads; one that left the list does not count.
 const CLAIM: &str = "UPDATE summarizer.heads SET epoch = epoch + 1, leader = $2, successor = NULL, \
+        format = CASE WHEN EXISTS (SELECT FROM summarizer.hosts WHERE hosts.log_id = $1 AND coalesce(reads, 0) < $6) \
+            THEN format ELSE greatest(format, $6) END, \
         lease_until = clock_timestamp() + $3 * interval '1 second' \
     WHERE log_id = $1 AND (leader IS NULL OR lease_until < clock_timestamp()) \
         AND (successor IS NULL OR successor = $4 OR lease_until + $5 * interval '1 second' < clock_timestamp()) \
@@ -231,6 +246,7 @@ impl PostgresLog {
                 (&me.to_string() as _, Type::TEXT),
                 (&env!("CARGO_PKG_VERSION") as _, Type::TEXT),
                 (&access.roles as _, Type::TEXT),
+                (&access.reads as _, Type::INT4),
             ];
             session.write_small(runtime, SETTLE_LEADER, &params).map(|_| ())
         })?;
@@ -267,11 +283,17 @@ fn check(
         )));
     };
     let format: i32 = row.try_get(0).map_err(|error| odd(&error))?;
-    if format != FORMAT {
+    if format > access.reads {
         return Err(SharedError::Refused(format!(
-            "the log `{}` has tables of version {format}, and this program uses version {FORMAT}: {}",
-            access.log,
-            if format > FORMAT { "update this host" } else { "update the tables" }
+            "the log `{}` has version {format}, and this program reads up to version {}: update this host",
+            access.log, access.reads
+        )));
+    }
+    if format < FORMAT_MIN {
+        return Err(SharedError::Refused(format!(
+            "the log `{}` has version {format}, and this program reads from version {FORMAT_MIN} on: update the hosts \
+             release by release",
+            access.log
         )));
     }
     let Some(End { n, hash, .. }) = confirmed else { return Ok(()) };
@@ -422,6 +444,7 @@ impl SharedLog for PostgresLog {
                 (&access.roles as _, Type::TEXT),
                 (&access.start as _, Type::TEXT),
                 (&forgotten as _, Type::INT8),
+                (&access.reads as _, Type::INT4),
             ];
             session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;
@@ -476,6 +499,7 @@ impl SharedLog for PostgresLog {
                 (&lease.as_secs_f64() as _, Type::FLOAT8),
                 (&me.host as _, Type::TEXT),
                 (&(lease * PREFERENCE).as_secs_f64() as _, Type::FLOAT8),
+                (&access.reads as _, Type::INT4),
             ];
             claimed(&session.write_small(runtime, CLAIM, &params)?)
         })

@@ -11,7 +11,7 @@ CREATE SCHEMA summarizer;
 -- One row for each log. Every append changes it, which is what keeps a deposed leader out.
 CREATE TABLE summarizer.heads (
     log_id       text        NOT NULL PRIMARY KEY,
-    format       integer     NOT NULL,          -- of these tables, as the programs of this log use them
+    format       integer     NOT NULL,          -- of tables, commits and events: what every host of the log reads
     store_id     bytea       NOT NULL,          -- the identity of the log, which its first hash is made of
     epoch        bigint      NOT NULL,          -- grows with each claim
     leader       text,                          -- host and start of the program that claimed last
@@ -63,6 +63,7 @@ CREATE TABLE summarizer.hosts (
     places       integer,                       -- attempts that its workers take at a time
     rules        text,                          -- a hash of its rules about data
     forgotten    bigint,                        -- a record: nothing is left there of what was forgotten by then
+    reads        integer,                       -- the newest format that its program reads
     seen         timestamptz NOT NULL,
     PRIMARY KEY (log_id, host)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
@@ -100,6 +101,19 @@ CREATE TABLE summarizer.reports (
     PRIMARY KEY (log_id, job, number)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
+-- Orders that were given on hosts that follow, until the leader has answered.
+CREATE TABLE summarizer.orders (
+    log_id   text        NOT NULL,
+    id       text        NOT NULL,
+    host     text        NOT NULL,              -- where it was given
+    question bytea       NOT NULL,
+    given    timestamptz NOT NULL,
+    taker    text,                              -- host and start of the leader that took it
+    answer   bytea,
+    seq      bigint,                            -- the last record of the log when it was answered
+    PRIMARY KEY (log_id, id)
+);
+
 -- Which role may use which log.
 CREATE TABLE summarizer.access (
     log_id text NOT NULL,
@@ -114,6 +128,7 @@ ALTER TABLE summarizer.hosts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.lines ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.jobs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.reports ENABLE ROW LEVEL SECURITY;
+ALTER TABLE summarizer.orders ENABLE ROW LEVEL SECURITY;
 ALTER TABLE summarizer.access ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY of_role ON summarizer.access USING (role = current_user);
@@ -131,6 +146,8 @@ CREATE POLICY of_log ON summarizer.jobs
     USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
 CREATE POLICY of_log ON summarizer.reports
     USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
+CREATE POLICY of_log ON summarizer.orders
+    USING (log_id IN (SELECT log_id FROM summarizer.access WHERE role = current_user));
 
 -- What a host needs, and no more: it adds commits and never changes or deletes one. A role that may not create roles
 -- leaves this out; then hosts connect as the owner of the tables.
@@ -144,9 +161,9 @@ BEGIN
     GRANT SELECT ON summarizer.keys TO summarizer_host;
     GRANT UPDATE (keys, forgotten) ON summarizer.keys TO summarizer_host;
     GRANT SELECT ON summarizer.heads TO summarizer_host;
-    GRANT UPDATE (epoch, leader, successor, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
+    GRANT UPDATE (epoch, format, leader, successor, lease_until, n, seq, hash) ON summarizer.heads TO summarizer_host;
     GRANT SELECT, INSERT ON summarizer.commits TO summarizer_host;
-    GRANT SELECT, INSERT, UPDATE, DELETE ON summarizer.hosts, summarizer.jobs TO summarizer_host;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON summarizer.hosts, summarizer.jobs, summarizer.orders TO summarizer_host;
     GRANT SELECT, INSERT, DELETE ON summarizer.lines, summarizer.reports TO summarizer_host;
 EXCEPTION WHEN insufficient_privilege THEN
     RAISE NOTICE 'the role summarizer_host was not made, because this role may not create roles';

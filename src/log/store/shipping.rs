@@ -138,9 +138,7 @@ fn damaged(seq: Seq, what: &str) -> LogError {
 fn malformed(bytes: &[u8]) -> LogError {
     match bytes.first() {
         Some(&VERSION) | None => LogError::Corrupt("a shipped commit was changed or cut".into()),
-        Some(other) => LogError::Corrupt(format!(
-            "a shipped commit has form {other}, and this program reads form {VERSION}"
-        )),
+        Some(other) => LogError::NewerCommit { found: *other, supported: VERSION },
     }
 }
 
