@@ -50,8 +50,8 @@
 //!
 //! The lease decides only when another host may try. It may be wrong without harm.
 //!
-//! See docs/adr/0127-one-log-for-many-hosts.md, docs/adr/0129-hosts-that-follow.md and
-//! docs/adr/0132-work-on-all-hosts.md.
+//! See docs/adr/0127-one-log-for-many-hosts.md, docs/adr/0129-hosts-that-follow.md,
+//! docs/adr/0132-work-on-all-hosts.md and docs/adr/0141-versions-of-a-shared-log.md.
 
 pub mod access;
 pub mod claimer;

@@ -2,6 +2,8 @@
 //!
 //! Contract. A host that gives an order learns one of three things: the answer; that the order was not carried
 //! out and never will be; or that nobody can say whether it was.
+//!
+//! See docs/adr/0140-orders-on-any-host.md.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -123,7 +125,7 @@ impl OrderDesk {
         carry_out: CarryOut,
     ) -> std::io::Result<OrderDesk> {
         let (stop, stopped) = bounded(0);
-        let mut desk = Desk { me, carry_out, taken: Vec::new(), answered: Vec::new() };
+        let mut desk = OrderTaking { me, carry_out, taken: Vec::new(), answered: Vec::new() };
         let thread = std::thread::Builder::new().name("orders".to_owned());
         let thread = thread.spawn(move || desk.run(&connect, &stopped))?;
         Ok(OrderDesk { stop, thread })
@@ -136,7 +138,7 @@ impl OrderDesk {
     }
 }
 
-struct Desk {
+struct OrderTaking {
     me: Member,
     carry_out: CarryOut,
     /// Not carried out yet, the oldest last.
@@ -145,7 +147,7 @@ struct Desk {
     answered: Vec<(String, OrderAnswer)>,
 }
 
-impl Desk {
+impl OrderTaking {
     fn run<L: SharedOrders>(&mut self, connect: &Connect<L>, stopped: &Receiver<()>) {
         let (mut list, mut rest) = (None, LOOK_EVERY);
         while stopped.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
