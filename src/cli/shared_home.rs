@@ -496,6 +496,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
             timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
             hold_every: terms.beat(),
             claim_every: CLAIM_AGAIN,
+            has_batches: config.has_batches(),
         };
         let claimer = Claimer::new(jobs, me.clone(), terms.lease * JOB_LEASES);
         let work = HostWork::start(claimer, worker, Arc::clone(flows), &log, size);

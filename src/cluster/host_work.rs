@@ -42,6 +42,8 @@ pub struct HostWorkSize {
     pub timeout: Duration,
     pub hold_every: Duration,
     pub claim_every: Duration,
+    /// Questions of scheduled requests would wait here for a batch, which only the host that leads sends.
+    pub has_batches: bool,
 }
 
 /// Whether an attempt begins here.
@@ -237,6 +239,10 @@ impl<J: SharedJobs> HostWork<J> {
             open.row.status == Status::Running && open.row.attempts == attempt && epoch < started
         });
         let Some(open) = current else { return Ok(Begins::Not) };
+        let gives_way = state.gives_way(request);
+        if gives_way && self.size.has_batches {
+            return Ok(Begins::Not);
+        }
         let Some(Event::SessionStarted { run_id, .. }) = log.event(epoch)? else {
             return Ok(Begins::Not);
         };
@@ -258,7 +264,7 @@ impl<J: SharedJobs> HostWork<J> {
             epoch,
             run_id,
             replies: open.particulars().replies.clone(),
-            gives_way: state.gives_way(request),
+            gives_way,
         }))
     }
 

@@ -324,6 +324,11 @@ impl Config {
         self.paid_providers() > 0
     }
 
+    /// Whether questions of scheduled requests may wait for a batch, which the host that leads sends.
+    pub(crate) fn has_batches(&self) -> bool {
+        self.providers.values().any(|provider| provider.batch == Some(true))
+    }
+
     fn paid_providers(&self) -> usize {
         let of_flows = self.flows.values().filter_map(|flow| flow.provider.as_ref());
         let names: BTreeSet<_> = of_flows.chain([&self.provider_default]).collect();

@@ -13,7 +13,7 @@ use crate::state::event::Event;
 use crate::work::pool::StartedAttempt;
 
 use super::error::ServiceError;
-use super::state::{ServiceLoop, Waiters};
+use super::state::{AwayAttempt, ServiceLoop, Waiters};
 
 impl ServiceLoop {
     /// Seals the batch and waits until it is durable.
@@ -169,10 +169,11 @@ impl ServiceLoop {
     fn begin(&mut self, started: StartedAttempt) {
         let pool = &self.attempts.pool;
         let has_enough = self.attempts.works_elsewhere() || pool.load() >= pool.thread_count();
-        let goes = has_enough && !started.gives_way && self.attempts.free_elsewhere() > 0;
+        let stays = started.gives_way && self.service.config.has_batches();
+        let goes = has_enough && !stays && self.attempts.free_elsewhere() > 0;
         match self.attempts.others.as_mut().filter(|_| goes) {
             Some(others) => {
-                others.under_way.insert(started.request, started.started);
+                others.under_way.insert(started.request, AwayAttempt::of(&started));
                 others.workers.begin(started);
             }
             None => self.begin_here(started),

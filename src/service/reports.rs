@@ -71,8 +71,10 @@ impl ServiceLoop {
     }
 
     pub(super) fn take_report(&mut self, report: Report) -> Result<(), ServiceError> {
-        let others = self.attempts.others.as_mut();
-        match lacks_source(&report) && others.is_some_and(|others| others.ask(&report)) {
+        let (others, has_batches) =
+            (self.attempts.others.as_mut(), self.service.config.has_batches());
+        match lacks_source(&report) && others.is_some_and(|others| others.ask(&report, has_batches))
+        {
             true => Ok(()),
             false => self.count_report(report),
         }

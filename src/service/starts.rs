@@ -47,10 +47,14 @@ impl ServiceLoop {
             true => attempts.pool.thread_count() * SLOTS_BESIDE_OTHERS,
             false => attempts.slots,
         };
-        // Scheduled attempts stay here: their questions may wait for a batch.
-        let slots_now = if attempts.works_elsewhere() { 0 } else { slots };
+        let leaves = attempts.works_elsewhere();
+        let slots_now = if leaves { 0 } else { slots };
+        // Scheduled attempts stay here when their questions may wait for a batch.
+        let stay = self.service.config.has_batches();
+        let slots_scheduled = if leaves && !stay { 0 } else { slots };
+        let (away, scheduled_away) = (attempts.elsewhere(), attempts.scheduled_elsewhere());
         let under_way = state.running_count() - scheduled;
-        let now = under_way.saturating_sub(attempts.elsewhere());
+        let now = under_way.saturating_sub(away - scheduled_away);
         let free = |backed_up: bool, slots: usize, running: usize| match backed_up {
             true => 0,
             false => slots.saturating_sub(running),
@@ -58,7 +62,14 @@ impl ServiceLoop {
         let free_now = free(backed_up.now, slots_now, now) + attempts.free_elsewhere();
         // An attempt that started a moment ago is not listed yet, and takes a place all the same.
         let room = (slots_now + attempts.places_elsewhere()).saturating_sub(under_way);
-        Slots { now: free_now.min(room), scheduled: free(backed_up.scheduled, slots, scheduled) }
+        let scheduled = scheduled.saturating_sub(scheduled_away);
+        // Places elsewhere are for `now` requests first.
+        let is_next = !stay && state.next_gives_way() == Some(true);
+        let places = if is_next { attempts.free_elsewhere() } else { 0 };
+        Slots {
+            now: free_now.min(room),
+            scheduled: free(backed_up.scheduled, slots_scheduled, scheduled) + places,
+        }
     }
 
     /// Whether the request whose turn it is has a slot.

@@ -82,11 +82,26 @@ pub(super) struct Attempts {
     pub others: Option<Others>,
 }
 
+/// An attempt that another host has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AwayAttempt {
+    /// The event that started it.
+    pub started: Seq,
+    /// It was started as one that lets `now` requests go first.
+    pub gives_way: bool,
+}
+
+impl AwayAttempt {
+    pub(super) fn of(started: &StartedAttempt) -> AwayAttempt {
+        AwayAttempt { started: started.started, gives_way: started.gives_way }
+    }
+}
+
 /// The workers of other hosts.
 pub(super) struct Others {
     pub workers: Box<dyn OtherWorkers>,
-    /// Requests whose attempt they have, and the event that started it.
-    pub under_way: BTreeMap<Seq, Seq>,
+    /// Requests whose attempt they have.
+    pub under_way: BTreeMap<Seq, AwayAttempt>,
     /// Attempts that began here, by their request.
     pub here: BTreeMap<Seq, StartedAttempt>,
     /// How an attempt ended here, while the others are asked whether they have its source.
@@ -110,16 +125,17 @@ impl Others {
 
     /// Asks the others for an attempt whose source is not here; `false` when there is nobody to ask, or all were
     /// asked. The report counts when they do not have it either.
-    pub(super) fn ask(&mut self, report: &Report) -> bool {
+    pub(super) fn ask(&mut self, report: &Report, has_batches: bool) -> bool {
         let is_current = |started: &&StartedAttempt| {
-            (started.attempt, started.epoch) == (report.attempt, report.epoch) && !started.gives_way
+            (started.attempt, started.epoch) == (report.attempt, report.epoch)
+                && !(started.gives_way && has_batches)
         };
         let started = self.here.get(&report.request).filter(is_current);
         let Some(started) = started.filter(|_| self.workers.places() > 0).cloned() else {
             return false;
         };
         self.here.remove(&report.request);
-        self.under_way.insert(started.request, started.started);
+        self.under_way.insert(started.request, AwayAttempt::of(&started));
         self.asked.insert(started.request, report.clone());
         self.workers.ask(started);
         true
@@ -127,7 +143,7 @@ impl Others {
 
     /// An attempt comes back. False when they do not have it any more.
     pub(super) fn take_back(&mut self, started: &StartedAttempt) -> bool {
-        let has_it = self.under_way.get(&started.request) == Some(&started.started);
+        let has_it = self.under_way.get(&started.request) == Some(&AwayAttempt::of(started));
         if has_it {
             self.under_way.remove(&started.request);
         }
@@ -145,6 +161,13 @@ impl Attempts {
     /// How many attempts other hosts have.
     pub(super) fn elsewhere(&self) -> usize {
         self.others.as_ref().map_or(0, |others| others.under_way.len())
+    }
+
+    /// How many of these give way to `now` requests.
+    pub(super) fn scheduled_elsewhere(&self) -> usize {
+        let gives_way =
+            |others: &Others| others.under_way.values().filter(|attempt| attempt.gives_way).count();
+        self.others.as_ref().map_or(0, gives_way)
     }
 
     /// How far all hosts are, if that is known.

@@ -156,12 +156,13 @@ fn attempts_run_on_all_hosts() {
     hosts[1].home.append(format!("{line}\n").as_bytes());
     wait_for_outcomes(&hosts[0], 124);
     assert_eq!(completed(&hosts[0]), 122);
+    scheduled_work_runs_on_all_hosts(&mut hosts, &models, each);
     // So does a file in a folder that this host watches.
     let watched = hosts[2].home.path("watched");
     std::fs::write(watched.join("pump.md"), "The pump was repaired on Monday. Ana will test it.\n")
         .unwrap();
-    wait_for_outcomes(&hosts[0], 125);
-    assert_eq!(completed(&hosts[0]), 123);
+    wait_for_outcomes(&hosts[0], 165);
+    assert_eq!(completed(&hosts[0]), 163);
 
     // A worker that is killed costs the attempts that it had, and no request.
     produce(&hosts, 0, 81..121, &[0, 1, 2]);
@@ -170,9 +171,9 @@ fn attempts_run_on_all_hosts() {
         (servers.sql(0, held) != ["0"]).then_some(())
     });
     hosts[2].end(Signal::KILL);
-    let outcomes = wait_for_outcomes(&hosts[0], 165);
+    let outcomes = wait_for_outcomes(&hosts[0], 205);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[0]), 163);
+    assert_eq!(completed(&hosts[0]), 203);
 
     // So does a leader.
     produce(&hosts, 0, 121..161, &[0, 1, 2]);
@@ -182,9 +183,9 @@ fn attempts_run_on_all_hosts() {
     });
     hosts[0].end(Signal::KILL);
     hosts[0].serve();
-    let outcomes = wait_for_outcomes(&hosts[1], 205);
+    let outcomes = wait_for_outcomes(&hosts[1], 245);
     assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
-    assert_eq!(completed(&hosts[1]), 203);
+    assert_eq!(completed(&hosts[1]), 243);
     wait_for("no job is left", || {
         let left = "SELECT (SELECT count(*) FROM summarizer.jobs) + (SELECT count(*) FROM summarizer.reports)";
         (servers.sql(0, left) == ["0"]).then_some(())
@@ -202,4 +203,31 @@ fn attempts_run_on_all_hosts() {
     assert_eq!(hosts.iter().map(publishes).collect::<Vec<_>>(), [true, true, false]);
     let acks: Vec<_> = hosts.iter().map(|host| host.home.read("run/ack.jsonl")).collect();
     assert!(acks[0] == acks[1] && acks[1] == acks[2]);
+}
+
+/// Requests that let others go first run wherever there is room, and where their source is.
+fn scheduled_work_runs_on_all_hosts(hosts: &mut [Host], models: &[Server], each: usize) {
+    let before: Vec<usize> = models.iter().map(|model| model.seen().len()).collect();
+    let mut lines = Vec::new();
+    for number in 0..40 {
+        let id = format!("later{number}");
+        let has_it = if number < 30 { &hosts[..] } else { &hosts[2..] };
+        for host in has_it {
+            host.home.note(&format!("{id}.txt"), &format!("Notes about {id}. They are short."));
+        }
+        let mut line = making(request(&id, ACTIVE, json!({})), &id);
+        line["urgency"] = json!("scheduled");
+        line["not_before"] = json!("2026-03-01T11:00:00Z");
+        lines.extend_from_slice(format!("{line}\n").as_bytes());
+    }
+    hosts[1].home.append(&lines);
+    let outcomes = wait_for_outcomes(&hosts[0], 164);
+    assert!(outcomes.values().all(|count| *count == 1), "{outcomes:?}");
+    let acks = hosts[0].home.acks();
+    assert_eq!(acks.iter().filter(|ack| ack["status"] == "completed").count(), 162);
+    let calls: Vec<usize> =
+        models.iter().zip(before).map(|(model, before)| model.seen().len() - before).collect();
+    println!("scheduled calls on each host: {calls:?}");
+    assert_eq!(calls.iter().sum::<usize>(), 40 * each, "each call is made once");
+    assert!(calls.iter().all(|count| *count >= 5 * each), "{calls:?}");
 }
