@@ -2,7 +2,8 @@
 //!
 //! A home lies on a file system in an image. While a command publishes, it is stopped at any moment and the image is
 //! copied: what the file system had not written is not in the copy. Each copy is mounted, which replays its journal, and
-//! what it shows must be whole. The test needs the right to mount and says so where it is missing.
+//! what it shows must be whole. The home has summaries of several streams, and the publications that are cut change
+//! one of them: the names of the others must not go. The test needs the right to mount and says so where it is missing.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -11,6 +12,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,14 +21,14 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 use support::process::{ProcessHome, Ran};
-use support::requests::{ACTIVE, lines, request};
+use support::requests::{lines, request};
 use support::running::{Running, signal, test_now};
 
 /// File systems with the arguments that make one, the size of the image in MiB, and what mounts a copy.
 const SYSTEMS: [(&str, &[&str], u64, &str); 3] = [
-    ("ext4", &["-q", "-F"], 64, "loop"),
+    ("ext4", &["-q", "-F"], 192, "loop"),
     ("xfs", &["-q", "-f"], 320, "loop,nouuid"),
-    ("btrfs", &["-q", "-f"], 128, "loop"),
+    ("btrfs", &["-q", "-f"], 256, "loop"),
 ];
 /// How often a copy is tried until nothing was written meanwhile.
 const TRIES: usize = 40;
@@ -94,18 +96,24 @@ fn cut(device: &str, image: &Path, to: &Path) -> bool {
     })
 }
 
+/// The home on the image, which has the files of the demo.
+const HOME: &str = "demo";
+const FLOW: &str = "docs.chunk_set.summarize.brief.v1";
+
 /// Publishes some notes, and copies the image at several moments of it.
 fn publish(home: &ProcessHome, round: usize, cuts: usize, mut take: impl FnMut() -> bool) -> usize {
+    let demo = home.path(HOME);
     let ids: Vec<String> = (0..4).map(|number| format!("note-{round}-{number}")).collect();
     for id in &ids {
         let said = format!("The boat {id} leaves on Monday. Ana pays for the ropes before noon.");
-        home.note(&format!("{id}.txt"), &said);
+        std::fs::write(demo.join(format!("buses/other/{id}.txt")), said).unwrap();
     }
-    let asked: Vec<_> = ids.iter().map(|id| request(id, ACTIVE, json!({}))).collect();
-    home.append(&lines(&asked));
+    let asked: Vec<_> = ids.iter().map(|id| request(id, FLOW, json!({}))).collect();
+    let queue = std::fs::OpenOptions::new().append(true).open(demo.join("run/queue.jsonl"));
+    queue.unwrap().write_all(&lines(&asked)).unwrap();
     // What a person wrote is durable; what the program writes is its own care.
     run("sync", &["-f", &text(home.root())]).unwrap();
-    let mut running = Running::start(home, &["drain"]);
+    let mut running = Running::start(home, &["--home", &text(&demo), "drain"]);
     let mut taken = 0;
     for number in 0..cuts {
         // Different moments in each round.
@@ -119,6 +127,22 @@ fn publish(home: &ProcessHome, round: usize, cuts: usize, mut take: impl FnMut()
     }
     assert!(running.wait().unwrap().success());
     taken + usize::from(take())
+}
+
+/// The published files of the streams that the cut publications do not change.
+fn other_streams(home: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for folder in ["events", "sessions", "chunk_sets", "manifest"] {
+        let folder = home.join("buses/summaries").join(folder);
+        for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            if !text(&path).contains(".documents.") {
+                files.insert(path.strip_prefix(home).unwrap().to_owned(), bytes);
+            }
+        }
+    }
+    files
 }
 
 fn command(home: &Path, args: &[&str]) {
@@ -146,6 +170,9 @@ fn what_a_cut_image_shows_is_whole() {
                 continue;
             }
         };
+        home.expect(0, &["demo", &text(&home.path(HOME))]);
+        let others = other_streams(&home.path(HOME));
+        assert!(others.len() >= 6, "{:?}", others.keys());
         let device = mounted.device();
         let mut copies = Vec::new();
         for round in 0..rounds {
@@ -161,10 +188,15 @@ fn what_a_cut_image_shows_is_whole() {
         for copy in &copies {
             let place = tempfile::tempdir().unwrap();
             let mounted = Mounted::new(copy, place.path(), how).unwrap();
-            command(place.path(), &["verify"]);
-            command(place.path(), &["drain"]);
-            command(place.path(), &["verify"]);
-            command(place.path(), &["log", "verify"]);
+            let demo = place.path().join(HOME);
+            let found = other_streams(&demo);
+            for (path, bytes) in &others {
+                assert_eq!(found.get(path), Some(bytes), "{name}: {}", path.display());
+            }
+            command(&demo, &["verify"]);
+            command(&demo, &["drain"]);
+            command(&demo, &["verify"]);
+            command(&demo, &["log", "verify"]);
             drop(mounted);
         }
     }

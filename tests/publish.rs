@@ -237,6 +237,146 @@ fn a_crash_at_any_step_leaves_the_old_tree_or_the_new_one() {
     }
 }
 
+/// Days of three streams. Each publication changes some of them.
+const PLACES: [&str; 3] = ["events/a", "sessions/b", "chunk_sets/c"];
+const PUBLICATIONS: [&[usize]; 5] = [&[0, 1, 2], &[0], &[1], &[0, 2], &[1]];
+
+type Tree = BTreeMap<String, Vec<u8>>;
+
+fn publish_places(publisher: &mut Publisher, number: usize) -> Result<(), PublishError> {
+    let mut publication = publisher.begin()?;
+    for place in PUBLICATIONS[number] {
+        let bytes = line(PLACES[*place], number as u64);
+        publication.put(&format!("{}.jsonl", PLACES[*place]), &bytes)?;
+        let manifest = format!("manifest/{}.manifest.json", PLACES[*place].replace('/', "-"));
+        publication.put(&manifest, &manifest_of(&bytes))?;
+    }
+    publication.commit(|_| Ok::<(), io::Error>(()))
+}
+
+fn simulated_tree(disk: &SimDisk) -> Tree {
+    fn walk(disk: &SimDisk, dir: &Path, found: &mut Tree) {
+        let shown: &dyn Disk = disk;
+        for name in disk.list(dir).unwrap_or_default() {
+            let path = dir.join(name);
+            match disk.stat(&path).unwrap() {
+                Some(stat) if stat.is_dir => walk(disk, &path, found),
+                _ => drop(found.insert(path.display().to_string(), shown.read(&path).unwrap())),
+            }
+        }
+    }
+    let mut found = Tree::new();
+    walk(disk, Path::new("/home/summaries"), &mut found);
+    found
+}
+
+fn simulated(disk: &SimDisk) -> Result<Publisher, PublishError> {
+    Publisher::open(Arc::new(disk.clone()), "/home", "summaries", Fallback::Refuse)
+}
+
+/// The publications from one on, each by a process that may be a new one; until the first error.
+fn publish_from(disk: &SimDisk, first: usize, one_process: bool) -> Result<(), PublishError> {
+    let mut publisher = simulated(disk)?;
+    for number in first..PUBLICATIONS.len() {
+        if !one_process {
+            publisher = simulated(disk)?;
+        }
+        publish_places(&mut publisher, number)?;
+    }
+    Ok(())
+}
+
+/// The tree after each publication.
+fn trees() -> Vec<Tree> {
+    let disk = SimDisk::new();
+    let mut publisher = simulated(&disk).unwrap();
+    let publish = |number| {
+        publish_places(&mut publisher, number).unwrap();
+        simulated_tree(&disk)
+    };
+    (0..PUBLICATIONS.len()).map(publish).collect()
+}
+
+/// The disk may lose any part of what was not synced, also names in folders that a publication did not change.
+#[test]
+fn after_a_power_loss_at_any_sync_every_name_of_one_tree_is_there() {
+    let trees = trees();
+    for one_process in [true, false] {
+        let start = SimDisk::new();
+        publish_places(&mut simulated(&start).unwrap(), 0).unwrap();
+        let clean = start.reboot();
+        publish_from(&clean, 1, one_process).unwrap();
+        let syncs = clean.counts().syncs;
+        assert!(syncs > 20, "{syncs}");
+        for seed in 0..40 {
+            let left = simulated_tree(&clean.crash(seed));
+            assert_eq!(Some(&left), trees.last(), "seed {seed}: it was published");
+        }
+        for at in 1..=syncs {
+            let disk = start.reboot();
+            disk.set_faults(Faults { crash_at_sync: Some(at), ..Faults::default() });
+            assert!(publish_from(&disk, 1, one_process).is_err() && disk.has_crashed());
+            for seed in 0..40 {
+                let left = disk.crash(seed);
+                let found = trees.iter().position(|tree| *tree == simulated_tree(&left));
+                let found = found.unwrap_or_else(|| panic!("sync {at}, seed {seed}: no tree"));
+                // The next start goes on from there.
+                publish_from(&left, (found + 1).max(1), true).unwrap();
+                let last = publish_places(&mut simulated(&left).unwrap(), PUBLICATIONS.len() - 1);
+                assert_eq!((last.is_ok(), Some(&simulated_tree(&left))), (true, trees.last()));
+            }
+        }
+    }
+}
+
+/// A publisher that goes on after a failed sync may not remove the tree that a power loss would bring back.
+#[test]
+fn a_power_loss_after_a_failed_sync_leaves_one_whole_tree() {
+    let trees = trees();
+    let start = SimDisk::new();
+    publish_places(&mut simulated(&start).unwrap(), 0).unwrap();
+    let clean = start.reboot();
+    publish_from(&clean, 1, true).unwrap();
+    for fails in 1..=clean.counts().syncs {
+        for more in 1..12 {
+            let disk = start.reboot();
+            let faults = Faults { fail_sync: Some(fails), ..Faults::default() };
+            disk.set_faults(Faults { crash_at_sync: Some(fails + more), ..faults });
+            let Ok(mut publisher) = simulated(&disk) else { continue };
+            let mut number = 1;
+            for _ in 0..2 * PUBLICATIONS.len() {
+                // What failed is tried again.
+                number += usize::from(publish_places(&mut publisher, number).is_ok());
+                if disk.has_crashed() || number == PUBLICATIONS.len() {
+                    break;
+                }
+            }
+            for seed in 0..20 {
+                let left = simulated_tree(&disk.crash(seed));
+                assert!(trees.contains(&left), "failed {fails}, lost {more} later, seed {seed}");
+            }
+        }
+    }
+}
+
+/// A publication syncs its files, the folders that got names, and the two folders of the exchange.
+#[test]
+fn a_publication_syncs_only_the_folders_with_new_names() {
+    let disk = SimDisk::new();
+    let mut publisher = simulated(&disk).unwrap();
+    publish_places(&mut publisher, 0).unwrap();
+    let mut syncs_of = |number| {
+        disk.reset_counts();
+        publish_places(&mut publisher, number).unwrap();
+        disk.counts().syncs
+    };
+    // All names of the first shadow are new: three folders of streams, of the manifests, and the root.
+    let first = syncs_of(1);
+    assert!(first > 6, "{first}");
+    assert_eq!(syncs_of(1), 6, "two files, their folders, and the exchange");
+    assert_eq!(syncs_of(2), 7, "and the folder that the publication before had changed");
+}
+
 /// A large file is synced while it is written. A failed early sync must be reported: the system counts
 /// its pages as written although they are not.
 #[test]

@@ -8,9 +8,10 @@
 //!
 //! How: `NAME` is the live tree, `.NAME.shadow` in the [`workshop`] a tree of hard links. A publication
 //! brings the shadow up to date (only what the last publication changed), puts the new files in,
-//! syncs them and the folders, and swaps the two names in one rename. What was live becomes the
-//! next shadow and is left alone until the next publication. A crash leaves the old tree or the
-//! new one; the shadow is discarded at the next start.
+//! syncs them and every folder that got or lost a name since the folder was synced, and swaps the two
+//! names in one rename. So each name of the tree is durable before the tree can be seen. What was live
+//! becomes the next shadow and is left alone until the next publication. A power loss leaves the old
+//! tree or the new one; the shadow is discarded at the next start.
 //!
 //! Where the file system cannot swap two names, data files are moved before manifests from a
 //! staging folder, guided by a journal that the next start finishes. There a reader can for a
@@ -132,6 +133,8 @@ pub struct Publisher {
     mode: Mode,
     /// What the shadow lacks; `None` when nothing is known about it.
     behind: Option<BTreeSet<String>>,
+    /// Folders of the shadow whose names are not all durable.
+    unsynced: BTreeSet<PathBuf>,
 }
 
 impl Publisher {
@@ -147,8 +150,8 @@ impl Publisher {
         disk.create_dir_all(&parent).map_err(disk_error("create", &parent))?;
         let workshop = workshop(disk.as_ref(), &parent).map_err(disk_error("inspect", &parent))?;
         let name = name.to_owned();
-        let (mode, behind) = (Mode::Exchange, None);
-        let mut publisher = Publisher { disk, parent, workshop, name, mode, behind };
+        let (mode, behind, unsynced) = (Mode::Exchange, None, BTreeSet::new());
+        let mut publisher = Publisher { disk, parent, workshop, name, mode, behind, unsynced };
         publisher.settle_workshop()?;
         publisher.finish_journal()?;
         publisher.mode = match (publisher.can_exchange()?, fallback) {
@@ -159,8 +162,7 @@ impl Publisher {
                 return Err(PublishError::NotAtomic { path });
             }
         };
-        let shadow = publisher.shadow();
-        publisher.disk.remove_dir_all(&shadow).map_err(disk_error("remove", &shadow))?;
+        publisher.discard_shadow()?;
         Ok(publisher)
     }
 
@@ -181,11 +183,7 @@ impl Publisher {
         self.make_dir(&live)?;
         match self.mode {
             Mode::Exchange => self.catch_up()?,
-            Mode::DataThenManifest => {
-                let shadow = self.shadow();
-                self.disk.remove_dir_all(&shadow).map_err(disk_error("remove", &shadow))?;
-                self.make_dir(&shadow)?;
-            }
+            Mode::DataThenManifest => self.clear_shadow()?,
         }
         // Until the commit succeeds, the state of the shadow is not defined.
         self.behind = None;
@@ -266,8 +264,7 @@ impl Publisher {
         let behind = match self.behind.take() {
             Some(behind) => behind,
             None => {
-                self.disk.remove_dir_all(&shadow).map_err(disk_error("remove", &shadow))?;
-                self.make_dir(&shadow)?;
+                self.clear_shadow()?;
                 let mut all = BTreeSet::new();
                 self.walk(&live, "", &mut all)?;
                 all
@@ -276,10 +273,44 @@ impl Publisher {
         for relative in behind {
             let (from, to) = (live.join(&relative), shadow.join(&relative));
             self.disk.remove_file(&to).map_err(disk_error("remove", &to))?;
+            self.note_change(&to);
             if self.disk.stat(&from).map_err(disk_error("inspect", &from))?.is_some() {
                 self.make_dir(to.parent().unwrap_or(&shadow))?;
                 self.disk.hard_link(&from, &to).map_err(disk_error("link", &to))?;
             }
+        }
+        Ok(())
+    }
+
+    /// A name of the shadow came or went.
+    fn note_change(&mut self, path: &Path) {
+        self.unsynced.extend(path.parent().map(Path::to_owned));
+    }
+
+    /// Removes the shadow. It may be the tree that was live until a moment ago, so the exchange is made
+    /// durable first: a power loss would otherwise bring back the old name of a tree whose files are gone.
+    fn discard_shadow(&mut self) -> Result<(), PublishError> {
+        let shadow = self.shadow();
+        self.unsynced.clear();
+        if self.disk.stat(&shadow).map_err(disk_error("inspect", &shadow))?.is_some() {
+            if self.mode == Mode::Exchange {
+                self.sync_exchange()?;
+            }
+            self.disk.remove_dir_all(&shadow).map_err(disk_error("remove", &shadow))?;
+        }
+        Ok(())
+    }
+
+    /// Begins with an empty shadow.
+    fn clear_shadow(&mut self) -> Result<(), PublishError> {
+        self.discard_shadow()?;
+        self.make_dir(&self.shadow())
+    }
+
+    /// Makes the two swapped names durable.
+    fn sync_exchange(&self) -> Result<(), PublishError> {
+        for folder in [&self.parent, &self.workshop] {
+            self.disk.sync_dir(folder).map_err(disk_error("sync", folder))?;
         }
         Ok(())
     }
@@ -320,11 +351,14 @@ impl Publisher {
 
     fn exchange(&mut self, changed: BTreeSet<String>) -> Result<(), PublishError> {
         let (live, shadow) = (self.live(), self.shadow());
-        self.sync_folders(&shadow, changed.iter())?;
-        self.disk.exchange(&live, &shadow).map_err(disk_error("swap", &live))?;
-        for folder in [&self.parent, &self.workshop] {
-            self.disk.sync_dir(folder).map_err(disk_error("sync", folder))?;
+        let mut unsynced = Vec::with_capacity(self.unsynced.len());
+        for folder in std::mem::take(&mut self.unsynced) {
+            let known = self.disk.stat(&folder).map_err(disk_error("inspect", &folder))?;
+            unsynced.extend(known.map(|_| folder));
         }
+        self.disk.sync_dirs(&unsynced).map_err(disk_error("sync the folders of", &shadow))?;
+        self.disk.exchange(&live, &shadow).map_err(disk_error("swap", &live))?;
+        self.sync_exchange()?;
         self.behind = Some(changed);
         Ok(())
     }
@@ -414,6 +448,7 @@ impl Publication<'_> {
         staged.sync().map_err(disk_error("sync", &staged.temporary))?;
         // Never into the file that bears the name now: the live tree shares its inode.
         disk.rename(&staged.temporary, &staged.path).map_err(disk_error("rename", &staged.path))?;
+        self.publisher.note_change(&staged.path);
         self.removed.remove(&staged.relative);
         self.changed.insert(staged.relative);
         Ok(())
@@ -432,6 +467,7 @@ impl Publication<'_> {
         check_path(relative)?;
         let path = self.publisher.shadow().join(relative);
         self.publisher.disk.remove_file(&path).map_err(disk_error("remove", &path))?;
+        self.publisher.note_change(&path);
         self.changed.remove(relative);
         self.removed.insert(relative.to_owned());
         Ok(())

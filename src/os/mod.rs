@@ -126,6 +126,10 @@ pub trait Disk: Send + Sync {
     fn remove_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Makes the entries of some directories of one tree durable.
+    fn sync_dirs(&self, dirs: &[PathBuf]) -> io::Result<()> {
+        dirs.iter().try_for_each(|dir| self.sync_dir(dir))
+    }
     /// Creates a directory and its parents, to be made durable by `sync_tree`.
     fn make_dirs(&self, dir: &Path) -> io::Result<()> {
         self.create_dir_all(dir)

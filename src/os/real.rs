@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::{Clock, Disk, DiskFile, Open, Stat};
 use crate::contract::time::{Timestamp, parse_instant};
 
-/// Files in a tree that are synced one by one; more are synced with their file system.
+/// Files or directories that are synced one by one; more are synced with their file system.
 const SYNCED_ONE_BY_ONE: usize = 64;
 
 /// The number of `/dev/null` on Linux.
@@ -322,6 +322,17 @@ impl Disk for HostDisk {
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         File::open(dir)?.sync_all()
+    }
+
+    /// One call for the whole file system where there are many directories.
+    #[cfg(target_os = "linux")]
+    fn sync_dirs(&self, dirs: &[PathBuf]) -> io::Result<()> {
+        match dirs {
+            [first, ..] if dirs.len() > SYNCED_ONE_BY_ONE => {
+                Ok(rustix::fs::syncfs(File::open(first)?)?)
+            }
+            dirs => dirs.iter().try_for_each(|dir| self.sync_dir(dir)),
+        }
     }
 
     fn make_dirs(&self, dir: &Path) -> io::Result<()> {
