@@ -13,8 +13,9 @@ use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use support::process::{ProcessHome, Ran, is_drain, test_now};
+use support::process::{ProcessHome, Ran, Running, is_drain, test_now};
 use support::requests::{ACTIVE, DISABLED, lines, request, with};
+use support::running::until;
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
@@ -648,6 +649,53 @@ fn a_full_disk_stops_the_service_cleanly_and_it_continues_when_space_is_free() {
     home.check_projections();
     // Unmounted before the folder goes away.
     drop(disk);
+}
+
+/// The log remembers each consumed part of the queue, also one of blank lines only.
+#[test]
+fn blank_lines_alone_leave_a_mark() {
+    let home = ProcessHome::new();
+    for id in ["a", "b", "c"] {
+        home.note(&format!("{id}.txt"), "One sentence. Another one.");
+    }
+    let is_whole = |when: &str| {
+        let told = run(&home, 0, &["queue", "adopt", "--dry-run"]);
+        assert!(told.err.contains("nothing to adopt"), "{when}: {}\n{}", told.out, told.err);
+        let found = Ran::of(fixed(&home, &["doctor", "--deep", "--json"]).output().unwrap());
+        assert!(!found.out.contains("were rewritten"), "{when}: {}", found.out);
+    };
+    for blank in ["\n", " \t\r\n\n", "\n"] {
+        home.append(blank.as_bytes());
+        run(&home, 0, &["drain"]);
+    }
+    home.append(&lines(&[request("a", ACTIVE, json!({}))]));
+    run(&home, 0, &["drain"]);
+    is_whole("blank lines before all others");
+    home.append(b"\n");
+    run(&home, 0, &["drain"]);
+    is_whole("a blank line at the end");
+    home.append(&lines(&[request("b", ACTIVE, json!({}))]));
+    run(&home, 0, &["drain"]);
+    is_whole("a line behind it");
+    let service = Running::start(&home, &["serve"]);
+    until("the service answers", || home.answers());
+    let passed = || {
+        let dump = home.expect(0, &["log", "dump"]).out;
+        dump.matches("LinesPassed").count()
+    };
+    let before = passed();
+    home.append(b"\n \n");
+    until("the blank lines are read", || passed() > before);
+    home.append(&lines(&[request("c", ACTIVE, json!({}))]));
+    until("the request has ended", || {
+        home.acks().iter().any(|ack| ack["request_id"] == "c" && ack["status"] == "completed")
+    });
+    assert_eq!(service.terminate(), Some(0));
+    is_whole("a service");
+    // A log that is made again from the files remembers them too.
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.expect(0, &["recover"]);
+    is_whole("a recovered log");
 }
 
 #[test]

@@ -395,6 +395,7 @@ fn samples() -> Vec<Event> {
             bags: vec!["bag_1".into()],
             bodies: vec![Seq(8), Seq(9)],
         })),
+        Event::LinesPassed { start: 12, end: 300 },
     ]);
     samples
 }

@@ -18,6 +18,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 use summarizer::contract::ids::Seq;
 use summarizer::log::{Commit, NewRecord};
+use summarizer::state::event::Event;
 use support::requests::{DEPRECATED, DISABLED, from_repo, lines, making, request, scripted, with};
 use support::rig::{Rig, World, open_store};
 
@@ -86,9 +87,9 @@ fn every_prefix_of_the_log_leads_to_the_same_outcomes() {
             records.push(NewRecord { at, tag, version, payload: entry.payload.to_vec(), body });
             let event = &rig.history[entry.seq.0 as usize - 1].event;
             let takes_a_line = event.taken().is_some()
-                || matches!(event, summarizer::state::event::Event::LineQuarantined(_));
+                || matches!(event, Event::LineQuarantined(_) | Event::LinesPassed { .. });
             if takes_a_line {
-                // Commits that took in blank lines only.
+                // Commits of a batch whose lines were taken before.
                 while commits.next_if(|(last, _)| *last < entry.seq).is_some() {}
                 if let Some((_, after)) = commits.next() {
                     mark.clone_from(after);

@@ -152,6 +152,7 @@ fn details(event: &Event) -> Value {
             json!({"quarantined": quarantined.0, "request_id": request_id})
         }
         Event::QueueAdopted { change, offset } => json!({"change": change, "offset": offset}),
+        Event::LinesPassed { start, end } => json!({"start": start, "end": end}),
         Event::CheckpointTaken { applied, state, rows } => {
             json!({"applied": applied.0, "state_digest": state.prefixed(), "rows": rows})
         }

@@ -211,6 +211,7 @@ fn outcome(event: &Event) -> Option<Ack<'_>> {
         | Event::ConfigReloaded { .. }
         | Event::QuarantineReleased { .. }
         | Event::QueueAdopted { .. }
+        | Event::LinesPassed { .. }
         | Event::CheckpointTaken { .. }
         | Event::FlowUsed { .. }
         | Event::ModelCharged { .. }

@@ -608,6 +608,7 @@ event_codec! {
     40 DialectLearned(learned),
     41 SourceBecamePrivate { request, made, summary },
     42 Forgotten(forgotten),
+    43 LinesPassed { start, end },
 }
 
 /// Tags for readers that look for one kind of event and skip the rest undecoded.

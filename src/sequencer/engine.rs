@@ -24,6 +24,7 @@ use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::export::Committed;
+use crate::facts::queue::ConsumedBatch;
 use crate::facts::session::{Host, PauseCause, SessionReport};
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
 use crate::log::codec::{self, CodecError, Cursor};
@@ -304,6 +305,20 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// Says that the lines of a part of a queue are taken. The part is remembered beside a record, so a
+    /// batch without one gets a record of its own.
+    pub(crate) fn lines_taken(
+        &mut self,
+        part: &ConsumedBatch,
+        now: Timestamp,
+    ) -> Result<(), EngineError> {
+        if !self.pending.is_empty() {
+            return Ok(());
+        }
+        let ConsumedBatch { start, end, .. } = *part;
+        self.push(Event::LinesPassed { start, end }, None, now).map(drop)
     }
 
     /// Takes a request line.

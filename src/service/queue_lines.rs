@@ -54,6 +54,7 @@ impl ServiceLoop {
         }
         self.session.counts.lines += lines.len() as u64;
         self.engine.lines(lines, foresight, now)?;
+        self.engine.lines_taken(&consumed, now)?;
         self.batch.mark = Some(self.queue.marks.encode());
         Ok(())
     }

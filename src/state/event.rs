@@ -455,6 +455,14 @@ pub enum Event {
         /// The byte from which reading continues.
         offset: u64,
     },
+    /// A part of a queue was read and no other record came of it: its lines are blank, or kept records
+    /// have them. The log remembers each part of a queue beside a record.
+    LinesPassed {
+        /// First byte of the part.
+        start: u64,
+        /// The byte after its last.
+        end: u64,
+    },
     /// The tables were brought up to this record.
     CheckpointTaken {
         /// The last event whose effects are in the tables.
@@ -584,6 +592,7 @@ impl Event {
             | Event::ConfigReloaded { .. }
             | Event::QuarantineReleased { .. }
             | Event::QueueAdopted { .. }
+            | Event::LinesPassed { .. }
             | Event::CheckpointTaken { .. }
             | Event::FlowUsed { .. }
             | Event::DayOpened(_)
@@ -651,6 +660,7 @@ impl Event {
             Event::ConfigReloaded { .. } => "ConfigReloaded",
             Event::QuarantineReleased { .. } => "QuarantineReleased",
             Event::QueueAdopted { .. } => "QueueAdopted",
+            Event::LinesPassed { .. } => "LinesPassed",
             Event::CheckpointTaken { .. } => "CheckpointTaken",
             Event::FlowUsed { .. } => "FlowUsed",
             Event::ModelCharged { .. } => "ModelCharged",

@@ -194,6 +194,7 @@ impl Recovery<'_> {
             let Some(mut batch) = tailer.next_batch(self.now, lines, bytes)? else { break };
             shift = cut_where_cut(&mut batch, &self.evidence.cuts, shift);
             self.take(&batch)?;
+            self.engine.lines_taken(&batch.consumed, self.now)?;
             tailer.sync()?;
             let mark = QueueMark { position: batch.end, consumed: Some(batch.consumed) };
             self.commit(Some(mark.encode()))?;
