@@ -177,6 +177,7 @@ impl Bench {
             selectors: &self.selectors,
             zone: chrono_tz::UTC,
             threads: 2,
+            keeps_free: 0,
             engine_version: "bench",
             environment: Environment {
                 hostname: None,

@@ -651,6 +651,47 @@ fn a_full_disk_stops_the_service_cleanly_and_it_continues_when_space_is_free() {
     drop(disk);
 }
 
+#[test]
+fn on_a_nearly_full_disk_publications_wait_and_digest_gc_makes_room() {
+    let mut disk = None;
+    let home = ProcessHome::prepared(|root| disk = SmallDisk::mount(root, "128m"));
+    if disk.is_none() {
+        eprintln!("SKIPPED: a small tmpfs cannot be mounted here, so no full disk was tried");
+        return;
+    }
+    home.note("a.txt", "The boat leaves on Monday. Ana pays for the ropes before noon.");
+    home.append(&lines(&[request("a", ACTIVE, json!({}))]));
+    run(&home, 0, &["drain"]);
+    let published = || {
+        let folder = std::fs::read_dir(home.path("buses/summaries/documents")).unwrap();
+        folder.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
+    };
+    let (files, acks) = (published(), home.acks());
+    assert_eq!(files.len(), 1);
+    // The summary is made and not published, and the disk has less than half of the headroom.
+    std::fs::remove_file(&files[0]).unwrap();
+    std::fs::write(home.path("summarizer.toml"), "[commit]\ndisk_headroom = \"400 MiB\"\n")
+        .unwrap();
+    let words =
+        ["too little room on the disk", "half of commit.disk_headroom", "no accepted request"];
+    run(&home, 6, &["drain"]).says(&words);
+    assert_eq!((published().len(), home.acks()), (0, acks), "it waits, and no attempt is lost");
+    std::fs::remove_file(home.path("summarizer.toml")).unwrap();
+    run(&home, 0, &["drain"]);
+    assert_eq!(published(), files);
+    // The files of a failed build fill the disk. Nothing can be written before they are gone.
+    let staged = home.path("buses").with_file_name(".buses.publishing").join(".staging/run_failed");
+    std::fs::create_dir_all(&staged).unwrap();
+    std::fs::write(staged.join("large"), vec![1; 4 << 20]).unwrap();
+    fill(&home.path("ballast"), 0);
+    let gone = run(&home, 0, &["digest", "gc", "--json"]).json();
+    assert_eq!((&gone["staged"], staged.exists()), (&json!(["run_failed"]), false));
+    run(&home, 0, &["drain"]);
+    std::fs::remove_file(home.path("ballast")).unwrap();
+    home.audit(true).assert_clean("after a full disk");
+    drop(disk);
+}
+
 /// The log remembers each consumed part of the queue, also one of blank lines only.
 #[test]
 fn blank_lines_alone_leave_a_mark() {

@@ -300,6 +300,12 @@ pub(super) fn carry_out(context: &Context, order: DigestOrder) -> Result<Value, 
             let failure = Failure::new(Exit::Config, format!("cannot use the selectors: {why}"));
             Err(failure.hint("`summarizer registry check` lists the errors of each selector"))
         }
+        Some(why) if answer["no_room"] == true => {
+            let failure = Failure::new(Exit::Storage, format!("the digests must wait: {why}"));
+            Err(failure.hint(
+                "free some space; `summarizer digest gc` removes retired bags and what failed builds left",
+            ))
+        }
         Some(why) => {
             let exit = if answer["storage"] == true { Exit::Storage } else { Exit::Input };
             Err(Failure::new(exit, format!("cannot publish the digests: {why}")).hint(

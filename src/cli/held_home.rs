@@ -360,7 +360,6 @@ impl HeldHome {
     /// Ends a digest build that a crash cut short, as the next build would.
     pub(crate) fn finish_digests(&mut self, context: &Context) -> Result<(), Failure> {
         let setup = digest_setup(context, &self.home, &self.config, self.engine.log());
-        // Its staging folder goes last, after its record is in place.
         if !self.engine.state().is_building_digests() && !has_staged_bags(&setup) {
             return Ok(());
         }
@@ -380,13 +379,17 @@ impl HeldHome {
         let mut digester = Digester::new(setup)
             .watched(Arc::new(move |what, done, of| show(&shown, what, done, of)))
             .stopped_by(context.stop.flag());
+        if matches!(order, DigestOrder::Collect { dry_run: false, .. }) {
+            digester.free_staging().map_err(|error| digests_failed(&error))?;
+        }
         let mut summaries = None;
         if matches!(order, DigestOrder::Build { .. }) {
             refuse_damaged_log(context, &log)?;
             let remember = self.home.publisher_index();
             let opened = Summaries::open(disk, &self.home.buses, &log, Some(&remember));
             // Bags name the manifests of their summaries, so those come first.
-            let opened = summaries.insert(opened.map_err(failed)?);
+            let opened = opened.map_err(failed)?.keeping_room(&self.config);
+            let opened = summaries.insert(opened);
             opened.publish(None).map_err(failed)?;
         }
         let committer = InProcess { held: self, context };

@@ -311,7 +311,7 @@ pub(super) fn start_publishing(
 ) -> Result<SummariesThread, Failure> {
     let (disk, remember) = (&context.machine.disk, home.publisher_index());
     let summaries = Summaries::open(disk, &home.buses, log, Some(&remember));
-    let summaries = summaries.map_err(|error| not_published(&error))?;
+    let summaries = summaries.map_err(|error| not_published(&error))?.keeping_room(config);
     let beside = exporters::paced(&site_of(context, home, config, log));
     let pace = Pace {
         interval: Duration::from_millis(config.export_interval_ms.max(1).unsigned_abs()),

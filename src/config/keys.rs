@@ -66,7 +66,7 @@ pub(crate) const KEYS: &[Key] = &[
         "commit.disk_headroom",
         "\"64 MiB\"",
         Kind::Bytes,
-        "intake pauses when the disk has less free space",
+        "intake pauses and digests wait when the disk has less free space; half of it stays for the log",
     ),
     key("workers.count", "0", Kind::Count, "worker threads; 0 means one for each core"),
     key(

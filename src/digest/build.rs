@@ -3,14 +3,16 @@
 //! Contract. Readers see a bag only after everything is valid. Bags are staged and checked one by
 //! one while their facts are committed to the log. The fact that makes them count is committed
 //! last; then the staged folders are renamed into place and the indexes are exchanged. A failure
-//! before that last fact publishes nothing, keeps the staged files, and leaves a run record that
-//! says how to see the failure again; everything published before stays. A build that finds nothing
-//! to change writes nothing.
+//! before that last fact publishes nothing and leaves a run record that says how to see the failure
+//! again; everything published before stays. A build that finds nothing to change writes nothing.
+//!
+//! A build that fails removes its staged files, unless a check refused them: those stay to be looked at
+//! until the next build begins. A build that has too little room on the disk does not begin.
 //!
 //! A published bag is never written again. The values that its id does not determine are those of
 //! its first publication.
 //!
-//! See docs/adr/0041-bags-stored-with-their-files.md.
+//! See docs/adr/0041-bags-stored-with-their-files.md and docs/adr/0136-room-on-the-disk.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
@@ -50,6 +52,8 @@ use crate::verify::{self, Expected, Report};
 const JOBS_AT_ONCE: usize = 64;
 /// New bags rendered before their facts are committed.
 const BAGS_AT_ONCE: usize = 64;
+/// Bytes that a summary of a new bag takes, about: in the files of the bag, and in the log.
+const SUMMARY_ROOM: u64 = 16 << 10;
 /// Most violations that a run record lists.
 const VIOLATIONS_LISTED: usize = 20;
 
@@ -88,6 +92,8 @@ pub struct BuildSettings<'a> {
     /// The time zone of selectors that name none.
     pub zone: Tz,
     pub threads: usize,
+    /// Free bytes that a build leaves on the disk, for the log.
+    pub keeps_free: u64,
     /// Version of this program.
     pub engine_version: &'a str,
     pub environment: Environment,
@@ -152,13 +158,29 @@ pub enum BuildError {
     IndexIsForeign,
     #[error("the build was stopped")]
     Stopped,
+    #[error(
+        "the disk of {path} has {} MiB free: the build needs about {} MiB more than the {} MiB of \
+         commit.disk_headroom",
+        free >> 20,
+        (needed >> 20) + 1,
+        keeps >> 20
+    )]
+    NoRoom {
+        path: String,
+        free: u64,
+        /// Bytes that the build writes, about.
+        needed: u64,
+        /// Bytes that stay free.
+        keeps: u64,
+    },
 }
 
 impl BuildError {
     fn failing(&self, stage: &'static str, staged: &str) -> BuildFailure {
-        let mut details = json!({"staged": staged});
+        let mut details = json!({});
         let (class, subtype, hint) = match self {
             BuildError::Invalid { violations, .. } => {
+                details["staged"] = staged.into();
                 details["violations"] = json!(violations);
                 details["check"] =
                     "each violation names rule, file and place below `staged`".into();
@@ -184,6 +206,10 @@ impl BuildError {
             BuildError::Digest(_) | BuildError::Log(_) | BuildError::Journal(_) => {
                 let hint = "see that the disk is writable and has room, then build again";
                 (ErrorClass::StorageUnavailable, "STORAGE", hint)
+            }
+            BuildError::NoRoom { .. } => {
+                let hint = "free some space, then build again; `summarizer digest gc` helps";
+                (ErrorClass::StorageUnavailable, "NO_ROOM", hint)
             }
             BuildError::IndexIsForeign => {
                 (ErrorClass::InputMissing, "INDEX_IS_FOREIGN", "`summarizer digest build`")
@@ -246,6 +272,8 @@ pub(crate) struct Build<'a> {
     stamp: Option<BuildStamp>,
     manifests: BTreeMap<(Stream, Day), (String, u64)>,
     new: Vec<(Seq, BagFacts)>,
+    /// Summaries in the new bags, each as often as it is in one.
+    new_places: u64,
     report: BuildReport,
 }
 
@@ -302,6 +330,7 @@ impl<'a> Build<'a> {
             stamp: None,
             manifests: BTreeMap::new(),
             new: Vec::new(),
+            new_places: 0,
             report,
         }
     }
@@ -368,6 +397,8 @@ impl<'a> Build<'a> {
             self.give_up_if_told()?;
             fresh.extend(self.examine(library, &open_tasks, part, &mut produced, &mut changes)?);
         }
+        let needed = self.new_places * SUMMARY_ROOM;
+        self.check_room(needed, needed)?;
         let mut done = self.report.windows - fresh.len() as u64;
         for part in fresh.chunks(JOBS_AT_ONCE) {
             self.give_up_if_told()?;
@@ -391,6 +422,16 @@ impl<'a> Build<'a> {
     fn give_up_if_told(&self) -> Result<(), BuildError> {
         match self.settings.stop.load(Ordering::Acquire) {
             true => Err(BuildError::Stopped),
+            false => Ok(()),
+        }
+    }
+
+    /// Refuses to write `next` bytes where too few would stay free. The next build needs as much as `needed`.
+    fn check_room(&self, next: u64, needed: u64) -> Result<(), BuildError> {
+        let keeps = self.settings.keeps_free;
+        let (path, free) = self.digests.free_bytes()?;
+        match self.new_places > 0 && free < next.saturating_add(keeps) {
+            true => Err(BuildError::NoRoom { path, free, needed, keeps }),
             false => Ok(()),
         }
     }
@@ -452,6 +493,7 @@ impl<'a> Build<'a> {
                     BagStanding::Retired => changes.restored.push(bag_id.clone()),
                     BagStanding::New(draft) => {
                         has_new = true;
+                        self.new_places += draft.units.len() as u64;
                         for place in &draft.units {
                             let unit = &library.units()[*place as usize];
                             self.manifest(unit.stream, unit.day, unit.seq)?;
@@ -503,6 +545,8 @@ impl<'a> Build<'a> {
         let Some(stamp) = &self.stamp else { return Ok(()) };
         let (stamp, log, disk) = (stamp, self.log, self.digests.disk().as_ref());
         let staging = self.digests.staging(&self.order.run_id);
+        // The estimate at the beginning may have been too low.
+        self.check_room(0, 2 * self.new_places * SUMMARY_ROOM)?;
         let written = in_parallel(fresh, self.settings.threads, |(job, draft)| {
             write_bag((library, open_tasks), log, disk, &staging, stamp, job, draft)
         });
@@ -546,8 +590,8 @@ impl<'a> Build<'a> {
             engine_version: self.settings.engine_version.to_owned(),
             manifests: self.manifests.iter().map(|(key, (hash, _))| (*key, hash.clone())).collect(),
         });
-        let staging = self.digests.staging(&self.order.run_id);
-        self.digests.disk().remove_dir_all(&staging).map_err(disk_error("remove", &staging))?;
+        // The files that a check refused before give way.
+        self.digests.sweep_staging(true)?;
         Ok(())
     }
 
@@ -738,12 +782,24 @@ impl<'a> Build<'a> {
         Ok(())
     }
 
+    fn remove_staged(&self) {
+        let staging = self.digests.staging(&self.order.run_id);
+        if let Err(error) = self.digests.disk().remove_dir_all(&staging) {
+            tracing::warn!(%error, "the files of a failed build stay until the next build");
+        }
+    }
+
     /// Records a failure as far as possible and returns it.
     fn failed(&mut self, error: BuildError) -> BuildError {
         // The caller builds again, and this build wrote nothing: it found out before it began.
         let waits = matches!(error, BuildError::SummariesBehind { .. }) && self.order.waits;
-        if matches!(error, BuildError::UnknownSelector(_)) || waits || self.ended {
+        let has_no_room = matches!(error, BuildError::NoRoom { .. }) && self.noted.is_none();
+        if matches!(error, BuildError::UnknownSelector(_)) || waits || has_no_room || self.ended {
             return error;
+        }
+        // First of all: what follows writes to the disk, which may be full.
+        if !matches!(error, BuildError::Invalid { .. }) {
+            self.remove_staged();
         }
         let staged = self.digests.staged_name(&self.order.run_id);
         let mut failing = error.failing(self.stage, &staged);
@@ -825,7 +881,7 @@ pub fn close_crashed(
             subtype: "CRASHED",
             stage: "staging",
             message: "the process ended before the build did".to_owned(),
-            details: super::run::staged_only(&digests.staged_name(&run_id)),
+            details: json!({}),
             hint: "build again; nothing of it was published",
         })
     };

@@ -278,7 +278,7 @@ impl Catalog {
         &self.runs
     }
 
-    /// Builds that failed. Their staged files are kept.
+    /// Builds that failed. A start keeps the files that they left.
     pub fn failed(&self) -> &BTreeSet<String> {
         &self.failed
     }

@@ -1,8 +1,9 @@
 //! Removes the folders of bags that are no longer wanted: retired ones, staged files of failed builds, and
 //! bags that the log does not know.
 //!
-//! Contract. The log says first which bags are removed, then their folders go. Readers of a retired bag
-//! have until the next `gc`, unless a source of the bag [became private](super::became_private).
+//! Contract. Staged files go before anything is written, so that a full disk does not stop it. The log says
+//! first which bags are removed, then their folders go. Readers of a retired bag have until the next `gc`,
+//! unless a source of the bag [became private](super::became_private).
 //!
 //! See docs/adr/0045-retired-bags.md.
 
@@ -35,12 +36,16 @@ pub fn collect(
     journal: &mut dyn Journal,
     wanted: &Collection,
 ) -> Result<CollectionReport, BuildError> {
+    let staged = digests.staged()?;
+    if !wanted.dry_run {
+        digests.sweep_staging(true)?;
+    }
     digests.publish(None, None)?;
     let retired = digests.catalog().entries().values().filter(|entry| entry.retired.is_some());
     let collected = CollectionReport {
         dry_run: wanted.dry_run,
         removed: retired.map(|entry| entry.facts.bag_id.clone()).collect(),
-        staged: digests.staged()?,
+        staged,
         orphans: if wanted.orphans { digests.orphans()? } else { Vec::new() },
     };
     if wanted.dry_run {
@@ -52,6 +57,5 @@ pub fn collect(
     }
     remove_bags(digests, journal, &wanted.run_id, &collected.removed)?;
     digests.remove_folders(&collected.orphans)?;
-    digests.sweep_staging(true)?;
     Ok(collected)
 }

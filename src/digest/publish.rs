@@ -531,12 +531,18 @@ impl Digests {
         Ok(())
     }
 
+    /// A folder of the disk that builds write to, and the bytes that are free there.
+    pub(super) fn free_bytes(&self) -> Result<(String, u64), DigestError> {
+        let free = self.disk.free_bytes(&self.buses).map_err(disk_error("inspect", &self.buses))?;
+        Ok((self.buses.display().to_string(), free))
+    }
+
     /// Names of the staging folders, which are run ids.
     pub fn staged(&self) -> Result<Vec<String>, DigestError> {
         self.list(&self.staging_root())
     }
 
-    /// Removes staging folders. Those of failed builds stay unless `all`.
+    /// Removes staging folders. Those that failed builds left to be looked at stay unless `all`.
     pub fn sweep_staging(&self, all: bool) -> Result<usize, DigestError> {
         let mut removed = 0;
         for name in self.staged()? {

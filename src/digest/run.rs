@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::contract::digest_bus::{
     BAG_VERSION, INDEX_DIR, INDEX_VERSIONS, MEMO_INDEX_VERSION, MEMO_META_VERSION,
@@ -208,15 +208,19 @@ fn error(failing: &BuildFailure, at: &str) -> RunError {
         stage: failing.stage.to_owned(),
         message: failing.message.clone(),
         details: Some(failing.details.clone()),
-        evidence: vec![Evidence {
-            kind: "file".to_owned(),
-            path: failing.details["staged"].as_str().map(str::to_owned),
-            reference: None,
-            note: Some("what was staged".to_owned()),
-        }],
+        evidence: failing.details["staged"].as_str().map(evidence).into_iter().collect(),
         remediation_hint: failing.hint.to_owned(),
         severity: Severity::Fatal,
         recorded_at: at.to_owned(),
+    }
+}
+
+fn evidence(staged: &str) -> Evidence {
+    Evidence {
+        kind: "file".to_owned(),
+        path: Some(staged.to_owned()),
+        reference: None,
+        note: Some("what was staged".to_owned()),
     }
 }
 
@@ -234,9 +238,4 @@ fn versions() -> (Versions, Versions) {
         (INDEX_FAMILY.to_owned(), set(&indexes)),
     ]);
     (read, written)
-}
-
-/// Details of a failure without members of its own.
-pub(crate) fn staged_only(staged: &str) -> Value {
-    json!({"staged": staged})
 }

@@ -57,6 +57,8 @@ const SUMMARIES_PAUSE: Duration = Duration::from_millis(50);
 const BEHIND_PAUSE_MS: i64 = 1000;
 /// How many times as long as the last attempt such a build waits.
 const BEHIND_REST: i64 = 9;
+/// A build begins at least this part of the longest delay before the delay is over.
+const LEAD_SHARE: i64 = 10;
 /// How often the thread looks whether something changed.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -170,6 +172,8 @@ pub(crate) struct Digester {
     watch: Watch,
     /// How long an ordered build waits until the newest summaries are published.
     patience: Duration,
+    /// Staging folders that went before the order to remove them was answered.
+    freed: Vec<String>,
 }
 
 impl Digester {
@@ -191,6 +195,7 @@ impl Digester {
             stop: Arc::default(),
             watch,
             patience: Duration::ZERO,
+            freed: Vec::new(),
         }
     }
 
@@ -209,8 +214,18 @@ impl Digester {
         Digester { stop, ..self }
     }
 
-    /// The work of a start: files equal to the log, and an end for a build that a crash cut short.
+    /// Removes all staged files before anything is written.
+    pub(crate) fn free_staging(&mut self) -> Result<(), BuildError> {
+        self.freed = self.digests.staged()?;
+        self.digests.sweep_staging(true)?;
+        Ok(())
+    }
+
+    /// The work of a start: files equal to the log, and an end for a build that a crash cut short. What it
+    /// had staged goes first.
     pub(crate) fn recover(&mut self, journal: &mut dyn Journal) -> Result<(), BuildError> {
+        self.digests.read(None)?;
+        self.digests.sweep_staging(false)?;
         let rewritten = self.digests.publish(None, None)?.bags as u64;
         if rewritten > 0 {
             tracing::warn!(rewritten, "bags were damaged or missing and were written again");
@@ -219,7 +234,6 @@ impl Digester {
         if let Some(run_id) = close_crashed(&mut self.digests, journal, &self.setup.environment)? {
             tracing::warn!(run_id, "a digest build ended without its last event");
         }
-        self.digests.sweep_staging(false)?;
         self.keep(false);
         Ok(())
     }
@@ -340,7 +354,12 @@ impl Digester {
             }
             DigestOrder::Collect { run_id, dry_run, orphans } => {
                 let wanted = Collection { run_id, dry_run, orphans };
-                collect(&mut self.digests, journal, &wanted).map(|collected| Ok(json!(collected)))
+                let mut freed = std::mem::take(&mut self.freed);
+                collect(&mut self.digests, journal, &wanted).map(|mut collected| {
+                    freed.append(&mut collected.staged);
+                    collected.staged = freed;
+                    Ok(json!(collected))
+                })
             }
         };
         self.keep(changes);
@@ -435,6 +454,7 @@ impl Digester {
             selectors,
             zone: setup.config.timezone,
             threads: setup.config.workers.max(1),
+            keeps_free: setup.config.disk_headroom_bytes,
             engine_version: env!("CARGO_PKG_VERSION"),
             environment: setup.environment.clone(),
             stop,
@@ -557,10 +577,14 @@ fn chain(error: &dyn std::error::Error) -> String {
 fn failure(error: &BuildError) -> Value {
     let storage = matches!(
         error,
-        BuildError::Log(_) | BuildError::Journal(_) | BuildError::Digest(DigestError::Disk { .. })
+        BuildError::Log(_)
+            | BuildError::Journal(_)
+            | BuildError::Digest(DigestError::Disk { .. })
+            | BuildError::NoRoom { .. }
     );
     let config = matches!(error, BuildError::Selectors(_));
-    json!({"failed": chain(error), "storage": storage, "config": config})
+    let no_room = matches!(error, BuildError::NoRoom { .. });
+    json!({"failed": chain(error), "storage": storage, "config": config, "no_room": no_room})
 }
 
 /// A journal that hands its notes to a [`NoteCommitter`].
@@ -681,6 +705,7 @@ impl DigestThread {
             closes_at: None,
             waits: Waits::default(),
             refused: None,
+            room_needed: None,
         };
         let thread = std::thread::Builder::new().name("digests".to_owned());
         let thread = thread.spawn(move || keeper.run(&inbox, &stopped, &answers))?;
@@ -715,6 +740,8 @@ struct Keeper {
     waits: Waits,
     /// Why the selectors do not read. While the reason stays the same, no further build is tried.
     refused: Option<String>,
+    /// Free bytes without which no further build is tried.
+    room_needed: Option<u64>,
 }
 
 impl Keeper {
@@ -785,7 +812,10 @@ impl Keeper {
         if closed {
             self.closes_at = None;
         }
-        if self.refused.is_some() || !self.waits.is_due(now, closed, debounce, max_delay) {
+        if self.refused.is_some()
+            || !self.waits.is_due(now, closed, debounce, max_delay)
+            || !self.has_room()
+        {
             return false;
         }
         let order = BuildOrder {
@@ -797,7 +827,7 @@ impl Keeper {
         let extent = if self.waits.reads() { Extent::Log } else { Extent::AsRead };
         match self.digester.build(extent, &order, &mut self.journal) {
             Ok(Ok(report)) => {
-                self.waits.built();
+                self.waits.built(now, self.journal.now());
                 self.digester.keep(report["unchanged"] == false);
                 tracing::info!(%report, "digests are built");
             }
@@ -816,12 +846,28 @@ impl Keeper {
                 tracing::warn!(why, "digests are not built until the selectors read");
                 self.refused = Some(why);
             }
+            Err(error @ BuildError::NoRoom { needed, keeps, .. }) => {
+                tracing::warn!(error = chain(&error), "digests wait for room on the disk");
+                // What waits goes on waiting, and is built as soon as there is room.
+                self.room_needed = Some(needed.saturating_add(keeps));
+            }
             Err(error) => {
                 tracing::warn!(error = chain(&error), "digests are not built");
                 self.waits.failed(now);
             }
         }
         true
+    }
+
+    /// Whether the disk has the room again that the last build did not find.
+    fn has_room(&mut self) -> bool {
+        let setup = &self.digester.setup;
+        let free = || setup.machine.disk.free_bytes(&setup.buses).unwrap_or(u64::MAX);
+        let has_room = self.room_needed.is_none_or(|needed| free() >= needed);
+        if has_room {
+            self.room_needed = None;
+        }
+        has_room
     }
 }
 
@@ -836,6 +882,10 @@ struct Waits {
     behind: Option<Behind>,
     /// Since when nothing new was read: what is read next may have come then.
     unread_since: Option<Timestamp>,
+    /// Since when it is time to build.
+    due_since: Option<Timestamp>,
+    /// How long it took from then until a build had ended: about the longest of the last few times.
+    took_ms: i64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -873,19 +923,37 @@ impl Waits {
             return closed || now >= behind.next;
         }
         let waited = self.changed.is_some_and(|(since, last)| {
-            closed || now.ms_since(last) >= debounce_ms || now.ms_since(since) >= max_delay_ms
+            closed || now.ms_since(last) >= debounce_ms || self.must_begin(since, now, max_delay_ms)
         });
-        waited || std::mem::take(&mut self.must_not_wait)
+        let is_due = waited || std::mem::take(&mut self.must_not_wait);
+        if is_due {
+            self.due_since.get_or_insert(now);
+        }
+        is_due
     }
 
-    fn built(&mut self) {
-        self.unread_since = self.behind.take().map(|behind| behind.since);
+    /// Whether a build must begin now, so that it has ended when summaries that came then have waited for
+    /// the longest delay. It may have to wait for their publication, and it takes time itself.
+    fn must_begin(&self, since: Timestamp, now: Timestamp, max_delay_ms: i64) -> bool {
+        // It may take a little longer than before.
+        let took = self.took_ms + self.took_ms / 8;
+        let lead = took.max(max_delay_ms / LEAD_SHARE).min(max_delay_ms / 2);
+        now.ms_since(since) >= max_delay_ms - lead
+    }
+
+    /// A build began and ended then. What came meanwhile is not read yet.
+    fn built(&mut self, began: Timestamp, ended: Timestamp) {
+        let read_to = self.behind.take().map_or(began, |behind| behind.since);
+        self.unread_since = Some(read_to);
         self.changed = None;
+        let took = ended.ms_since(self.due_since.take().unwrap_or(began));
+        self.took_ms = took.max(self.took_ms - self.took_ms / 4);
     }
 
     /// Not again immediately: the cause of the failure may last for a while.
     fn failed(&mut self, now: Timestamp) {
         self.behind = None;
+        self.due_since = None;
         self.changed = Some((now, now));
     }
 
@@ -902,7 +970,7 @@ impl Waits {
         let pause = BEHIND_PAUSE_MS.max(ended.ms_since(began).saturating_mul(BEHIND_REST));
         self.behind = Some(Behind { since, next: Timestamp(ended.0.saturating_add(pause)) });
         let came = self.changed.map_or(since, |(since, _)| since);
-        closed || began.ms_since(came) >= max_delay_ms
+        closed || self.must_begin(came, began, max_delay_ms)
     }
 }
 
@@ -938,15 +1006,25 @@ mod tests {
     }
 
     /// One summary each second for so many seconds. The Summary Bus is published each `pace` seconds, and
-    /// five seconds after somebody asks. Returns the time of each build, and how old its oldest summary
-    /// was.
-    fn steady(seconds: i64, pace: i64, closes_at: Option<i64>) -> Vec<(i64, i64)> {
+    /// five seconds after somebody asks. A build takes `takes` seconds. Returns the end of each build, and
+    /// how old its oldest summary was then.
+    fn steady(seconds: i64, pace: i64, takes: i64, closes_at: Option<i64>) -> Vec<(i64, i64)> {
         let (mut waits, mut built) = (Waits::default(), Vec::new());
         let (mut read_to, mut built_to, mut published_to, mut asked) = (0, 0, 0, None);
+        let mut building = None;
         for second in 1..=seconds {
             let now = Timestamp(second * 1000);
             if second % pace == 0 || asked.is_some_and(|asked| second >= asked + 5) {
                 (published_to, asked) = (second, None);
+            }
+            if let Some(began) = building {
+                if second < began + takes {
+                    continue;
+                }
+                building = None;
+                waits.built(Timestamp(began * 1000), now);
+                built.push((second, second - built_to - 1));
+                built_to = read_to;
             }
             if waits.reads() {
                 waits.came(usize::try_from(second - read_to).unwrap(), now);
@@ -956,13 +1034,8 @@ mod tests {
             if !waits.is_due(now, closed, DEBOUNCE, MAX_DELAY) {
                 continue;
             }
-            if waits.reads() {
-                read_to = second;
-            }
             if read_to <= published_to {
-                waits.built();
-                built.push((second, second - built_to - 1));
-                built_to = read_to;
+                building = Some(second);
             } else if waits.behind(now, now, closed, MAX_DELAY) {
                 asked.get_or_insert(second);
             }
@@ -971,19 +1044,23 @@ mod tests {
     }
 
     #[test]
-    fn steady_summaries_are_built_when_they_have_waited_for_the_longest_delay() {
-        for pace in [1, 7, 299, 600, 100_000] {
-            let built = steady(3 * 3600, pace, None);
-            assert!(built.len() >= 17, "pace {pace}: {built:?}");
-            let longest = built.iter().map(|(_, waited)| *waited).max().unwrap();
-            assert!(longest <= 600 + 10, "pace {pace}: {longest} s");
+    fn steady_summaries_are_built_before_they_have_waited_for_the_longest_delay() {
+        for takes in [0, 1, 20, 60, 200, 290] {
+            for pace in [1, 7, 299, 600, 100_000] {
+                let built = steady(3 * 3600, pace, takes, None);
+                assert!(built.len() >= 17, "{takes} s, pace {pace}: {built:?}");
+                // The first build cannot know how long it will take.
+                let later = &built[usize::from(takes > 50)..];
+                let longest = later.iter().map(|(_, waited)| *waited).max().unwrap();
+                assert!(longest <= 600, "{takes} s, pace {pace}: {longest} s: {built:?}");
+            }
         }
     }
 
     #[test]
     fn a_window_that_closes_is_built_as_soon_as_its_summaries_are_published() {
-        let built = steady(120, 100_000, Some(100));
-        assert_eq!(built.first().map(|(second, _)| *second), Some(105));
+        let built = steady(120, 100_000, 0, Some(100));
+        assert_eq!(built.first().map(|(second, _)| *second), Some(106));
     }
 
     #[test]
@@ -996,7 +1073,7 @@ mod tests {
         assert!(!waits.is_due(Timestamp(39_999), false, DEBOUNCE, MAX_DELAY), "it took a second");
         assert!(waits.is_due(Timestamp(40_000), false, DEBOUNCE, MAX_DELAY));
         assert!(waits.behind(Timestamp(600_000), Timestamp(600_000), false, MAX_DELAY), "too long");
-        waits.built();
+        waits.built(Timestamp(600_000), Timestamp(600_000));
         waits.came(3, Timestamp(610_000));
         assert_eq!(waits.changed, Some((Timestamp(30_000), Timestamp(610_000))));
     }

@@ -205,6 +205,53 @@ fn reload_checks_selectors_and_builds_changed_ones_at_once() {
     run(&home, 0, &["verify"]);
 }
 
+/// The milliseconds of an instant as the log shows it.
+fn ms(at: &Value) -> i64 {
+    summarizer::contract::time::parse_instant(at.as_str().unwrap()).unwrap().at.0
+}
+
+#[test]
+fn a_service_builds_within_the_longest_delay_while_summaries_keep_coming() {
+    const DELAY_MS: i64 = 15_000;
+    // Builds begin early by as much as the last ones took. On a busy machine one may take longer.
+    const BUSY_MS: i64 = 5_000;
+    let root = tempfile::tempdir().unwrap();
+    let home = home(root.path());
+    let mut serve = command(&home, &["serve"]);
+    // Without a longest delay nothing would be built: no pause is as long as this.
+    serve.env("SUMMARIZER_DIGEST_DEBOUNCE", "1 h").env("SUMMARIZER_DIGEST_MAX_DELAY", "15 s");
+    serve.stderr(Stdio::null());
+    let serving = Running(serve.spawn().unwrap());
+    wait_until("the service answers", || home.join("run/summarizer.sock").exists());
+    let (began, mut number) = (Instant::now(), 100);
+    while began.elapsed().as_secs() < 45 {
+        more(&home, number);
+        number += 1;
+    }
+    drop(serving);
+    let dump = run(&home, 0, &["log", "dump"]);
+    let (mut made, mut built) = (Vec::new(), Vec::new());
+    for line in dump.lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        match event["event"].as_str().unwrap() {
+            "SummaryProduced" => made.push((event["seq"].as_u64().unwrap(), ms(&event["at"]))),
+            "Digest" if event["kind"] == "finished" && event["facts"]["ok"] == true => {
+                built.push((event["facts"]["considered"].as_u64().unwrap_or(0), ms(&event["at"])));
+            }
+            _ => {}
+        }
+    }
+    let last = built.last().unwrap().0;
+    let waited: Vec<i64> = made
+        .iter()
+        .filter(|(seq, _)| *seq <= last)
+        .map(|(seq, at)| built.iter().find(|(to, _)| to >= seq).unwrap().1 - at)
+        .collect();
+    assert!(waited.len() > 20 && built.len() > 2, "{waited:?} {built:?}");
+    let longest = waited.iter().max().unwrap();
+    assert!(*longest <= DELAY_MS + BUSY_MS, "{waited:?} {built:?}");
+}
+
 /// Reads everything again and again, by the rule that readers are given, while a closure works.
 fn read_while(buses: &Path, work: impl FnOnce()) -> (u64, usize) {
     let stop = AtomicBool::new(false);

@@ -21,11 +21,19 @@ pub struct Faulty {
     pub changes: Option<Change>,
     pub can_swap: bool,
     pub fails_rename_of: Option<&'static str>,
+    /// The disk is full when a file is made whose path has this part.
+    pub is_full_at: Option<&'static str>,
 }
 
 impl Faulty {
     pub fn sound() -> Faulty {
-        Faulty { inner: HostDisk, changes: None, can_swap: true, fails_rename_of: None }
+        Faulty {
+            inner: HostDisk,
+            changes: None,
+            can_swap: true,
+            fails_rename_of: None,
+            is_full_at: None,
+        }
     }
 }
 
@@ -69,8 +77,12 @@ impl DiskFile for Changing {
 
 impl Disk for Faulty {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let file = self.inner.open(path, how)?;
         let name = path.to_string_lossy();
+        let is_new = matches!(how, Open::CreateNew(_));
+        if is_new && self.is_full_at.is_some_and(|part| name.contains(part)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let file = self.inner.open(path, how)?;
         Ok(match self.changes {
             Some((part, change))
                 if name.contains(part) && !matches!(how, Open::Read | Open::ReadInPlace) =>

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use summarizer::contract::hash::sha256;
@@ -13,7 +14,7 @@ use summarizer::digest::build::{BuildError, BuildOrder};
 use summarizer::digest::publish::DigestError;
 use summarizer::state::event::{Event, SummaryPointer};
 
-use crate::faulty::{Faulty, failing, record_of, without_records};
+use crate::faulty::{Change, Faulty, failing, record_of, without_records};
 use crate::world::{World, a_month, made, tree};
 
 fn world() -> (tempfile::TempDir, World) {
@@ -400,6 +401,55 @@ fn a_failed_promotion_is_recorded_and_finished_later() {
     world.recover().unwrap();
     assert_ne!(index(&world.tree()), index(&before), "the log says it is published");
     assert_eq!(world.verify().violations, [], "a run that failed so is a legal run");
+}
+
+#[test]
+fn failed_builds_leave_room_for_the_next_one() {
+    let staged = |world: &World| world.digests().staged().unwrap();
+    // A full disk: nothing is left, however often it fails, and the record says what to do.
+    let fault = || Faulty { is_full_at: Some("meta/trace.json"), ..Faulty::sound() };
+    let (_home, mut world, before, error) = failing(fault());
+    for _ in 0..3 {
+        assert!(matches!(error, BuildError::Digest(DigestError::Disk { .. })), "{error:?}");
+        assert_eq!(staged(&world), [""; 0]);
+        let record = record_of(&world);
+        assert_eq!(schema::check("run_record.v1", &record), []);
+        assert_eq!(record["errors"][0]["type"], "STORAGE_UNAVAILABLE");
+        assert!(record["errors"][0]["details"].get("staged").is_none());
+        let sound = std::mem::replace(&mut world.disk, Arc::new(fault()));
+        world.build().unwrap_err();
+        world.disk = sound;
+    }
+    assert_eq!(without_records(world.tree()), without_records(before));
+    assert!(world.build().unwrap().published > 0);
+    assert_eq!(world.verify().violations, []);
+    // Files that a check refuses stay to be looked at: those of the last build alone.
+    let lost: Change = ("meta/trace.json", |_| None);
+    let fault = || Faulty { changes: Some(lost), ..Faulty::sound() };
+    let (_home, mut world, _, error) = failing(fault());
+    assert!(matches!(error, BuildError::Invalid { .. }), "{error:?}");
+    let sound = std::mem::replace(&mut world.disk, Arc::new(fault()));
+    world.build().unwrap_err();
+    world.disk = sound;
+    assert_eq!(staged(&world), [format!("run_build_{}", world.builds)]);
+    let gone = world.collect(false, false).unwrap();
+    assert_eq!(gone.staged, [format!("run_build_{}", world.builds - 1)]);
+    assert_eq!(staged(&world), [""; 0]);
+}
+
+#[test]
+fn a_build_without_room_on_the_disk_writes_nothing_and_is_no_failed_build() {
+    let (_home, mut world) = small_world();
+    world.keeps_free = u64::MAX / 2;
+    let error = world.build().unwrap_err();
+    assert!(matches!(error, BuildError::NoRoom { .. }), "{error:?}");
+    assert!(error.to_string().contains("commit.disk_headroom"), "{error}");
+    assert_eq!((world.log.notes.len(), world.overview()["last_build"].clone()), (0, Value::Null));
+    world.keeps_free = 0;
+    assert!(world.build().unwrap().published > 0);
+    // A build with nothing to write needs no room.
+    world.keeps_free = u64::MAX / 2;
+    assert!(world.build().unwrap().unchanged);
 }
 
 #[test]

@@ -204,6 +204,8 @@ pub struct World {
     pub selectors: Selectors,
     pub zone: chrono_tz::Tz,
     pub threads: usize,
+    /// Free bytes that builds leave.
+    pub keeps_free: u64,
     pub builds: u32,
     pub stop: AtomicBool,
 }
@@ -248,6 +250,7 @@ impl World {
             selectors: every_selector()?,
             zone: chrono_tz::UTC,
             threads: 2,
+            keeps_free: 0,
             builds: 0,
             stop: AtomicBool::new(false),
         })
@@ -341,6 +344,7 @@ impl World {
             selectors: &self.selectors,
             zone: self.zone,
             threads: self.threads,
+            keeps_free: self.keeps_free,
             engine_version: "0.1.0",
             environment: environment(),
             stop: &self.stop,
@@ -352,10 +356,10 @@ impl World {
     /// What a start does: brings the files up to the log and closes what a crash left open.
     pub fn recover(&mut self) -> Result<Option<String>, BuildError> {
         let mut digests = self.digests();
-        digests.publish(None, None)?;
-        let closed = close_crashed(&mut digests, &mut self.log, &environment())?;
+        digests.read(None)?;
         digests.sweep_staging(false)?;
-        Ok(closed)
+        digests.publish(None, None)?;
+        close_crashed(&mut digests, &mut self.log, &environment())
     }
 
     pub fn gc(&mut self) -> Vec<String> {

@@ -14,6 +14,7 @@ use super::pace::Volume;
 use super::publication::stage;
 use super::run_records::RunRecords;
 use super::spill_cache::{Position, SpillCache};
+use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
@@ -57,6 +58,8 @@ pub struct Summaries {
     volume: Volume,
     /// Bytes of an item in the last publication.
     item_bytes: u64,
+    /// Free bytes that a publication leaves on the disk, for the log.
+    keeps_free: u64,
 }
 
 impl Summaries {
@@ -85,12 +88,19 @@ impl Summaries {
             promoted: BTreeMap::new(),
             volume: Volume::default(),
             item_bytes: ITEM_BYTES,
+            keeps_free: 0,
         };
         match summaries.recall() {
             Err(SummariesError::Cache(error)) => summaries.forget(error)?,
             recalled => recalled?,
         }
         Ok(summaries)
+    }
+
+    /// The same publisher, which does not fill the disk. Intake pauses below the headroom; the summaries
+    /// that are made by then are published with its first half, and the log keeps the other one.
+    pub(crate) fn keeping_room(self, config: &Config) -> Summaries {
+        Summaries { keeps_free: config.disk_headroom_bytes / 2, ..self }
     }
 
     /// Takes up what the cache knows.
@@ -150,6 +160,7 @@ impl Summaries {
             changed.retain(|key| stream.is_none_or(|stream| key.stream == stream));
         }
         if !changed.is_empty() {
+            self.check_room(&changed)?;
             self.show(&changed)?;
         }
         if self.only.is_none() {
@@ -159,6 +170,27 @@ impl Summaries {
             self.keep()?;
         }
         Ok(changed.len())
+    }
+
+    /// Refuses a publication that would leave too little of the disk.
+    fn check_room(&self, changed: &[PartitionKey]) -> Result<(), SummariesError> {
+        if self.keeps_free == 0 {
+            return Ok(());
+        }
+        let mut needed = self.keeps_free;
+        for key in changed {
+            let new_items = self.index.waiting().get(key).copied().unwrap_or_default();
+            needed += self.published_bytes(key)? + new_items * self.item_bytes;
+        }
+        let live = self.publisher.live();
+        let buses = live.parent().unwrap_or(&live);
+        match self.disk.free_bytes(buses)? < needed {
+            true => {
+                let path = buses.display().to_string();
+                Err(SummariesError::NoRoom { path, keeps: self.keeps_free })
+            }
+            false => Ok(()),
+        }
     }
 
     /// Remembers everything for the next start.

@@ -20,6 +20,13 @@ pub enum SummariesError {
     /// The published files could not be looked at or written.
     #[error("write the published files")]
     Disk(#[from] io::Error),
+    /// What it says is the same at each try, so that it is told once.
+    #[error(
+        "too little room on the disk of {path}: a publication leaves {} MiB free for the log, which is half \
+         of commit.disk_headroom",
+        keeps >> 20
+    )]
+    NoRoom { path: String, keeps: u64 },
     /// A run record or a row that is no JSON.
     #[error("render a run record")]
     Record(#[from] serde_json::Error),

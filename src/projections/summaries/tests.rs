@@ -312,3 +312,18 @@ fn an_invalid_item_is_not_published() {
     let hidden = summaries.take_promoted();
     assert!(hidden.iter().any(|one| one.promotion_status == Promotion::NotWritten));
 }
+
+#[test]
+fn a_publication_leaves_room_for_the_log_and_comes_later() {
+    let mut world = World::new(1);
+    world.run(3);
+    let mut summaries = Summaries { keeps_free: u64::MAX / 2, ..world.open(true) };
+    let told = [1, 2].map(|_| summaries.publish(None).unwrap_err().to_string());
+    assert!(told[0].contains("half of commit.disk_headroom"), "{}", told[0]);
+    assert_eq!(told[0], told[1], "what is the same is told once");
+    assert!(!tree(&world.buses()).keys().any(|path| path.starts_with(SUMMARIES_DIR)));
+    summaries.keeps_free = 1;
+    assert!(summaries.publish(None).unwrap() > 0);
+    summaries.close().unwrap();
+    world.check();
+}
