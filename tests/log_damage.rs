@@ -5,20 +5,28 @@
     reason = "a test stops at the first surprise and makes its own files"
 )]
 
+#[path = "support/flow_home.rs"]
+mod flow_home;
 mod log_support;
+#[path = "support/running.rs"]
+mod running;
+#[path = "support/server.rs"]
+mod server;
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flow_home::{FREE, Home, QUICK};
 use log_support::{commit, open_on, payloads, records};
 use redb::{Database, TableDefinition};
 use summarizer::contract::hash::sha256;
 use summarizer::contract::ids::{KeyIndex, Seq};
 use summarizer::contract::time::Timestamp;
-use summarizer::log::{ChainReport, Checkpoint, Commit, LogError, NewRecord, Store};
+use summarizer::log::{ChainReport, Checkpoint, Commit, LogError, NewRecord, Options, Store};
 use summarizer::os::Disk;
+use summarizer::os::real::HostDisk;
 use summarizer::os::sim::SimDisk;
 use summarizer::upkeep::log_check::{LogCheck, LogTrouble, look};
 
@@ -299,4 +307,70 @@ fn a_newer_format_is_refused_and_unchanged() {
     let message = error.to_string();
     assert!(message.contains('9') && message.contains('2'), "{message}");
     assert!(matches!(open_on(disk, &path), Err(LogError::Newer { .. })), "still refused");
+}
+
+/// Changes a byte of the log so that every event can be read and the log is not what it was: in a body.
+fn damage_a_body(home: &Home) {
+    let path = home.path("run/summarizer.redb");
+    let whole = std::fs::read(&path).unwrap();
+    for at in (8192..whole.len()).step_by(97) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let options = Options::beside(&path);
+        let disk: Arc<dyn Disk> = Arc::new(HostDisk);
+        let Ok(store) = Store::open(disk, &path, options, [7; 16], &mut |_| {}) else { continue };
+        let log = store.reader();
+        let reads = log.scan(Seq(1), None, &mut |_| ControlFlow::Continue(())).is_ok();
+        let is_damaged = reads && look(&log, Timestamp(0)).is_err();
+        drop((log, store));
+        if is_damaged {
+            std::fs::write(&path, &bytes).unwrap();
+            return;
+        }
+    }
+    panic!("no byte of a body was found");
+}
+
+#[test]
+fn no_command_builds_on_a_damaged_log() {
+    let home = Home::new(QUICK);
+    home.ask("note-1", FREE, "The bicycle stands in the cellar until Friday.");
+    home.ok(&["drain"]);
+    home.ok(&["digest", "build"]);
+    damage_a_body(&home);
+    let files = || {
+        home.files().into_iter().filter(|(name, _)| name.starts_with("buses/")).collect::<Vec<_>>()
+    };
+    let before = files();
+    let out = home.path("out");
+    let copy = out.to_str().unwrap();
+    for args in [
+        &["drain"][..],
+        &["digest", "build"],
+        &["digest", "gc"],
+        &["retain"],
+        &["forget", "note-1.txt"],
+        &["forget", "--dry-run", "note-1.txt"],
+        &["export", "--repair"],
+        &["export", "--to", copy],
+        &["export", "--to", copy, "--stream", "documents"],
+        &["log", "archive", "--before", "9"],
+        &["queue", "adopt", "--from", "same-offset"],
+        &["day", "open", "2026-02-19"],
+        &["pause"],
+        &["resume"],
+        &["retry", "note-1"],
+        &["cancel", "note-1"],
+    ] {
+        let ran = home.run(args);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(6), "{args:?}: {said}");
+        assert!(said.contains("the log is damaged"), "{args:?}: {said}");
+    }
+    assert!(files() == before);
+    assert!(!out.exists());
+    // Looking is allowed.
+    home.ok(&["read"]);
+    home.ok(&["requests"]);
 }

@@ -70,6 +70,7 @@ impl DayArgs {
 /// Nobody serves: the command is a run of its own, and publishes.
 fn open_within(context: &Context, mut held: HeldHome, question: Question) -> Result<(), Failure> {
     let now = || context.machine.clock.now();
+    held.refuse_damage(context)?;
     let run = session_start(context, &held.config, "day open")?;
     held.engine.begin_session(run, now()).map_err(|error| engine_failed(&error))?;
     held.ask(context, question)?;

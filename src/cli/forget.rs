@@ -281,6 +281,7 @@ fn forget(
     held: &mut HeldHome,
     order: &ForgetOrder,
 ) -> Result<ForgetReport, Failure> {
+    held.refuse_damage(context)?;
     // Names are those of the published summaries, so all of them are published first.
     exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
     let bus = open_bus(context).ok();

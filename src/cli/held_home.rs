@@ -80,6 +80,8 @@ pub struct HeldHome {
     /// The lock on the home; dropping it lets another process take the home.
     pub lock: HomeLock,
     part: Part,
+    /// Whether damage of the log was looked for.
+    is_checked: bool,
     /// The runs of the home, once something was asked about them.
     runs: Option<AgentRunWriter>,
     progress: Progress,
@@ -226,6 +228,7 @@ impl HeldHome {
             projector,
             control,
             part,
+            is_checked: false,
             runs,
             progress,
             lock,
@@ -263,7 +266,17 @@ impl HeldHome {
                 }
             }
         };
+        self.refuse_damage(context)?;
         self.make_anew(context, &wanted).map(drop)
+    }
+
+    /// Refuses a log in which damage is found, before anything is built on it. It is looked for once.
+    pub(crate) fn refuse_damage(&mut self, context: &Context) -> Result<(), Failure> {
+        if !self.is_checked {
+            refuse_damaged_log(context, self.engine.log())?;
+            self.is_checked = true;
+        }
+        Ok(())
     }
 
     /// Carries out what the host that leads made a fact. It also builds the digests, for all hosts.
@@ -315,6 +328,9 @@ impl HeldHome {
             Question::Digest { order } => return self.ask_digests(context, order),
             question => question,
         };
+        if question.builds_on_log() {
+            self.refuse_damage(context)?;
+        }
         let asks_status = question == Question::Status;
         let disk = &context.machine.disk;
         let now = context.machine.clock.now();
@@ -383,8 +399,10 @@ impl HeldHome {
             digester.free_staging().map_err(|error| digests_failed(&error))?;
         }
         let mut summaries = None;
+        if matches!(order, DigestOrder::Build { .. } | DigestOrder::Collect { .. }) {
+            self.refuse_damage(context)?;
+        }
         if matches!(order, DigestOrder::Build { .. }) {
-            refuse_damaged_log(context, &log)?;
             let remember = self.home.publisher_index();
             let opened = Summaries::open(disk, &self.home.buses, &log, Some(&remember));
             // Bags name the manifests of their summaries, so those come first.

@@ -156,6 +156,7 @@ fn archive(
         })?),
     };
     let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+    held.refuse_damage(context)?;
     let now = context.machine.clock.now();
     held.checkpoint(now)?;
     let log = held.engine.log().clone();

@@ -60,6 +60,7 @@ impl QueueArgs {
             ));
         }
         let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
+        held.refuse_damage(context)?;
         let result = adopt(context, &mut held, *from, *dry_run);
         held.close()?;
         result

@@ -169,7 +169,8 @@ impl ExportArgs {
             let what = format!("{} is not empty", to.display());
             return Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"));
         }
-        let held = existing(context)?;
+        let mut held = existing(context)?;
+        held.refuse_damage(context)?;
         let until = self.until.map(Seq);
         if self.day.is_some() || self.stream.is_some() {
             return self.export_some(context, held, to, until);
@@ -231,7 +232,8 @@ impl ExportArgs {
 }
 
 fn repair(context: &Context) -> Result<Exit, Failure> {
-    let held = existing(context)?;
+    let mut held = existing(context)?;
+    held.refuse_damage(context)?;
     let site = held.site(context);
     let mut repaired = Vec::new();
     for exporter in exporters::all(&site) {

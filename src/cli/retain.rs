@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::causes::held_by_another;
 use super::failure::{Exit, Failure};
 use super::held_home::HeldHome;
-use super::lost_log::refuse_damaged_log;
 use super::{Context, ui};
 use crate::upkeep::retention::{self, Policy, RetainError};
 
@@ -27,7 +26,7 @@ impl RetainArgs {
             held_by_another(context)
                 .hint("set retention.daily = true and `summarizer reload`, or stop the service")
         })?;
-        refuse_damaged_log(context, held.engine.log())?;
+        held.refuse_damage(context)?;
         let report = self.retain(context, &mut held);
         held.close()?;
         show(context, &report?);

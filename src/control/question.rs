@@ -10,6 +10,24 @@ use crate::facts::attempt::UpstreamInput;
 use crate::projections::digester::DigestOrder;
 use crate::projections::runs::{OrderError, RunQuestion};
 
+impl Question {
+    /// Whether the answer adds to the log what follows from it.
+    pub(crate) fn builds_on_log(&self) -> bool {
+        match self {
+            Question::Run(question) => !matches!(question, RunQuestion::Verify { .. }),
+            question => matches!(
+                question,
+                Question::DayOpen { .. }
+                    | Question::QuarantineReleased { .. }
+                    | Question::Retry { .. }
+                    | Question::Cancel { .. }
+                    | Question::Pause
+                    | Question::Resume
+            ),
+        }
+    }
+}
+
 /// A question or an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case", deny_unknown_fields)]
