@@ -50,8 +50,8 @@ use summarizer::facts::session::{
 };
 use summarizer::log::codec::{self, Cursor};
 use summarizer::state::event::{
-    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest, ToldWait,
+    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, RawMember, RequestLine,
+    SessionEnd, SummaryPointer, Superseded, TakenRequest, ToldWait,
 };
 use summarizer::state::flows::{Charged, DayCharged, Flows};
 use summarizer::state::schedule::Place;
@@ -137,7 +137,7 @@ fn samples() -> Vec<Event> {
             end: SessionEnd::Crashed,
             report: report(),
         },
-        Event::LineQuarantined(Box::new(bad)),
+        Event::LineQuarantined(Box::new(bad.clone())),
         Event::RequestAccepted(taken()),
         Event::RequestParked {
             request: taken(),
@@ -396,7 +396,38 @@ fn samples() -> Vec<Event> {
             bodies: vec![Seq(8), Seq(9)],
         })),
         Event::LinesPassed { start: 12, end: 300 },
+        Event::LineQuarantined(Box::new(BadLine {
+            raw: RawLine::Away { member: RawMember::Text, shown: 300 },
+            ..bad
+        })),
     ]);
+    let beside = || {
+        let line = RequestLine::to_seal(b"{\"a\":\"words\"}".to_vec().into());
+        Box::new(TakenRequest { line, ..*taken() })
+    };
+    let with_lines = [
+        Event::RequestAccepted(beside()),
+        Event::RequestParked {
+            request: beside(),
+            behind: Seq(9),
+            behind_request_id: "first".into(),
+        },
+        Event::RequestRejected {
+            request: beside(),
+            status: AckStatus::RejectedInvalidInput,
+            reason: Some(ReasonCode::InvalidParams),
+            message: "no".into(),
+        },
+        Event::DuplicateReceived {
+            request: beside(),
+            of: request,
+            of_request_id: "first".into(),
+            reason: ReasonCode::OutputExists,
+            summary: summary(),
+        },
+    ];
+    // The words lie beside the record, and the event has none of them.
+    samples.extend(with_lines.iter().map(|event| event.without_line().unwrap().0));
     samples
 }
 

@@ -14,16 +14,19 @@ mod running;
 mod server;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use flow_home::{FLOW, FREE, Home, QUICK, config, good};
+use redb::{ReadableDatabase as _, ReadableTable as _};
 use serde_json::{Value, json};
-use server::Server;
+use server::{Server, status};
+use summarizer::contract::ids::Seq;
 use summarizer::contract::time::Timestamp;
 use summarizer::facts::digest::DigestFact;
-use summarizer::log::{Checkpoint, Commit, Options, Store};
+use summarizer::log::{Checkpoint, Commit, Options, Store, codec};
 use summarizer::os::real::HostDisk;
 use summarizer::sequencer::engine::{CheckpointWhen, Engine, EngineOptions};
 use summarizer::state::decide::RetryPolicy;
@@ -77,23 +80,9 @@ impl World {
         self.home.ok(&["add", self.files.path().join("texts").to_str().unwrap()])
     }
 
-    /// The files of the home that hold one of the words, and the bodies of the log that do.
+    /// The files of the home that hold one of the words, and the events, bodies and rows that do.
     fn found(&self) -> Vec<String> {
-        let holds = |bytes: &[u8]| {
-            let text = String::from_utf8_lossy(bytes).to_lowercase();
-            WORDS.iter().any(|word| text.contains(&word.to_lowercase()))
-        };
-        let mut found: Vec<String> = every_file(self.home.0.path())
-            .into_iter()
-            .filter(|(_, bytes)| holds(bytes))
-            .map(|(name, _)| name)
-            .collect();
-        let bodies =
-            self.home.events().into_iter().filter_map(|(event, body)| Some((event, body?)));
-        found.extend(
-            bodies.filter(|(_, body)| holds(body)).map(|(event, _)| event.name().to_owned()),
-        );
-        found
+        found_in(&self.home)
     }
 
     fn is_sound(&self) {
@@ -103,6 +92,74 @@ impl World {
             self.home.ok(args);
         }
     }
+}
+
+fn has_words(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes).to_lowercase();
+    WORDS.iter().any(|word| text.contains(&word.to_lowercase()))
+}
+
+/// The files of a home that hold one of the words, and the events, bodies and rows of its log and its caches that
+/// do. Files of the log are compressed, so what is in them is looked through unpacked.
+fn found_in(home: &Home) -> Vec<String> {
+    let mut found: Vec<String> = every_file(home.0.path())
+        .into_iter()
+        .filter(|(_, bytes)| has_words(bytes))
+        .map(|(name, _)| name)
+        .collect();
+    found.extend(
+        unpacked(home).into_iter().filter(|(_, bytes)| has_words(bytes)).map(|(name, _)| name),
+    );
+    found
+}
+
+/// Everything in the log and the caches of a home, unpacked.
+fn unpacked(home: &Home) -> Vec<(String, Vec<u8>)> {
+    let path = home.path("run/summarizer.redb");
+    let disk = Arc::new(HostDisk);
+    let store = Store::open(disk, &path, Options::beside(&path), [7; 16], &mut |_| {}).unwrap();
+    let log = store.reader();
+    let mut all = Vec::new();
+    let mut seqs = Vec::new();
+    let kept = log.scan(Seq(1), None, &mut |entry| {
+        let event = codec::decode(entry.tag, entry.version, entry.payload).unwrap();
+        all.push((event.name().to_owned(), entry.payload.to_vec()));
+        // Bytes may stand in a payload in another form.
+        all.push((event.name().to_owned(), format!("{event:?}").into_bytes()));
+        seqs.push((entry.seq, event.name()));
+        ControlFlow::Continue(())
+    });
+    kept.unwrap();
+    for (seq, name) in seqs {
+        all.extend(log.body(seq).unwrap().map(|body| (name.to_owned(), body)));
+    }
+    let mut row = |_: Seq, row: &[u8]| {
+        all.push(("a row".to_owned(), row.to_vec()));
+        ControlFlow::Continue(())
+    };
+    log.rows(Seq(0), &mut row).unwrap();
+    log.open_rows(&mut row).unwrap();
+    store.close().unwrap();
+    for entry in std::fs::read_dir(home.path("run")).unwrap() {
+        let path = entry.unwrap().path();
+        let is_cache = path.extension().is_some_and(|end| end == "redb")
+            && path.file_name().is_some_and(|name| name != "summarizer.redb");
+        if is_cache {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            all.extend(rows_of_cache(&path).into_iter().map(|row| (name.clone(), row)));
+        }
+    }
+    all
+}
+
+fn rows_of_cache(path: &Path) -> Vec<Vec<u8>> {
+    let table = redb::TableDefinition::<&str, &[u8]>::new("rows.v1");
+    let cache = redb::Database::open(path).unwrap();
+    let read = cache.begin_read().unwrap();
+    let table = read.open_table(table).unwrap();
+    let rows = table.iter().unwrap().map(Result::unwrap);
+    rows.flat_map(|(key, value)| [key.value().as_bytes().to_vec(), value.value().to_vec()])
+        .collect()
 }
 
 /// Every file below a folder, hidden ones too.
@@ -149,6 +206,145 @@ fn no_word_of_a_forgotten_text_is_left_in_the_home() {
     let counted = every_file(&world.home.path("buses/summaries/manifest"));
     let counted = counted.values().filter_map(|bytes| serde_json::from_slice::<Value>(bytes).ok());
     assert_eq!(counted.filter_map(|one| one["counts"]["forgotten"].as_u64()).sum::<u64>(), 3);
+    let registry = std::fs::read(world.home.path("buses/index/digest_registry.json")).unwrap();
+    let registry: Value = serde_json::from_slice(&registry).unwrap();
+    assert!(registry["forgotten"].as_u64().unwrap() > 0, "{registry}");
+    // What was archived before is as unreadable as the rest.
+    let verified = world.home.ok(&["verify"]);
+    let told =
+        verified.lines().filter(|line| line.ends_with("was forgotten on 2026-03-02, by request"));
+    assert_eq!(told.count(), 3, "{verified}");
+}
+
+/// A text is forgotten although its records lie in the archive.
+#[test]
+fn no_word_is_left_in_a_log_that_was_archived_before() {
+    let world = World::new();
+    world.home.ok(&["log", "archive", "--before", "9999", "--compact"]);
+    world.home.ok(&["forget", "texts/notes/garden.md", "The harpsichord", "chat"]);
+    assert_eq!(world.found(), Vec::<String>::new());
+    world.is_sound();
+    world.home.ok(&["log", "archive", "--before", "9999", "--compact"]);
+    assert_eq!(world.found(), Vec::<String>::new());
+    world.is_sound();
+}
+
+/// The program does not change a file of somebody else, which is the queue.
+const QUEUE: &[&str] = &["run/queue.jsonl"];
+
+/// A text may come in the parameters of a request. Its line goes with the source that it names.
+#[test]
+fn the_words_in_the_parameters_of_a_request_are_forgotten_with_its_source() {
+    let home = Home::new(QUICK);
+    home.ok(&["drain"]);
+    let said = json!({"tone": "as Theobald wrote of the zucchini"});
+    home.ask_with("note-1", FREE, "The bicycle stands in the cellar until Friday.", said.clone());
+    home.ok(&["drain"]);
+    // The same request again has the same words.
+    home.ask_with("note-1", FREE, "The bicycle stands in the cellar until Friday.", said);
+    home.ask("note-2", FREE, "The kite flies on Sunday and needs a new tail.");
+    home.ok(&["drain"]);
+    assert!(found_in(&home).iter().any(|place| place == "RequestAccepted"));
+    assert!(home.ok(&["show", "note-1"]).contains("note-1"));
+    let told: Value = serde_json::from_str(&home.ok(&["--json", "forget", "note-1.txt"])).unwrap();
+    assert_eq!(told["queue_lines"], json!([1, 2]), "{told}");
+    assert_eq!(found_in(&home), QUEUE);
+    home.ok(&["show", "note-1"]);
+    home.ok(&["requests"]);
+    for args in
+        [&["replay", "--verify"][..], &["log", "verify"], &["verify"], &["doctor", "--deep"]]
+    {
+        home.ok(args);
+    }
+    // A lost log is made again from the queue, which still has the words.
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.ok(&["recover"]);
+    home.ok(&["drain"]);
+    assert_eq!(found_in(&home), QUEUE);
+}
+
+/// A request that waits has no source in the log yet. Its own id names it, and then it ends.
+#[test]
+fn a_request_that_waits_is_forgotten_by_its_id_and_ends() {
+    let server = Server::start(vec![status(500, &[], "{}")]);
+    let slow = "[retry]\nbase_delay = \"1 h\"\nmax_attempts = 5\n";
+    let home = Home::new(&config(&server, "", slow));
+    home.ask_with(
+        "wait-1",
+        FLOW,
+        "The bicycle stands in the cellar.",
+        json!({"tone": "as Theobald says"}),
+    );
+    home.ok(&["drain"]);
+    assert!(!found_in(&home).is_empty());
+    home.ok(&["forget", "wait-1"]);
+    assert_eq!(found_in(&home), QUEUE);
+    home.run(&["retry", "wait-1"]);
+    home.ok(&["drain"]);
+    let ack = home.last_ack("wait-1");
+    assert_eq!(ack["message"], "its parameters were forgotten by request", "{ack}");
+    home.ok(&["replay", "--verify"]);
+}
+
+/// A line in the quarantine goes when it names a source that goes, has the id of its request, or is named itself. All other
+/// lines keep their places in the file.
+#[test]
+fn lines_in_the_quarantine_are_forgotten_and_keep_their_places() {
+    let home = Home::new(QUICK);
+    home.ask("note-1", FREE, "The bicycle stands in the cellar until Friday.");
+    let queue = home.path("run/queue.jsonl");
+    let mut lines = std::fs::read_to_string(&queue).unwrap();
+    lines.push_str(
+        "{\"request_id\": \"note-1\", \"text\": \"The zucchini\\n\u{2028}of Theobald\"}\n",
+    );
+    lines.push_str("{\"ids\": [\"note-1.txt\"], \"text\": \"the harpsichord\"\n");
+    lines.push_str("{\"text\": \"Quillfeather said 'yes'\"}\n");
+    lines.push_str("{\"text\": \"a kite\"}\n");
+    std::fs::write(&queue, lines).unwrap();
+    home.ok(&["drain"]);
+    let shown = || std::fs::read_to_string(home.path("run/quarantine.jsonl")).unwrap();
+    let before = shown();
+    assert!(before.contains("Theobald") && before.contains("harpsichord"), "{before}");
+    home.ok(&["forget", "note-1.txt"]);
+    let after = shown();
+    assert!(!after.contains("Theobald") && !after.contains("harpsichord"), "{after}");
+    assert!(after.contains("Quillfeather") && after.contains("a kite"), "{after}");
+    let lengths = |text: &str| text.lines().map(str::len).collect::<Vec<_>>();
+    assert_eq!(lengths(&before), lengths(&after));
+    let rows: Vec<Value> = after.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    home.ok(&["forget", &format!("quarantine:{}", rows[2]["seq"])]);
+    assert_eq!(found_in(&home), QUEUE);
+    assert!(shown().contains("a kite"));
+    let told = home.ok(&["quarantine", "show", &rows[0]["seq"].to_string()]);
+    assert!(told.contains("forgotten by request"), "{told}");
+    home.ok(&["quarantine", "list"]);
+    std::fs::remove_file(home.path("run/quarantine.jsonl")).unwrap();
+    home.ok(&["drain"]);
+    assert!(!has_words(shown().as_bytes()) && shown().contains("a kite"));
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.ok(&["recover"]);
+    home.ok(&["drain"]);
+    assert_eq!(found_in(&home), QUEUE);
+    assert!(shown().contains("a kite"));
+    for args in [&["replay", "--verify"][..], &["log", "verify"], &["verify"]] {
+        home.ok(args);
+    }
+}
+
+/// A message of a failure is kept for ever, so it quotes no word of the text, whoever wrote it.
+#[test]
+fn what_a_server_or_a_program_says_of_a_text_is_not_kept() {
+    let refusal =
+        r#"{"error": {"message": "cannot work on: \"The zucchini of Theobald\" (code 77)"}}"#;
+    let server = Server::start(vec![status(400, &[], refusal)]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("note-1", FLOW, "The zucchini of Theobald was planted.");
+    home.ok(&["drain"]);
+    let ack = home.last_ack("note-1");
+    let message = ack["message"].as_str().unwrap();
+    assert!(message.contains("cannot work on") && message.contains("(code 77)"), "{ack}");
+    // The text itself is a file of another program.
+    assert_eq!(found_in(&home), ["buses/other/note-1.txt"]);
 }
 
 /// A running service forgets as a command does that holds the home, and serves on.
@@ -255,6 +451,13 @@ fn a_summary_of_a_forgotten_summary_goes_too_and_the_answers_of_models() {
         "{explained}"
     );
     assert!(home.ok(&["show", "note-1"]).contains("forgotten on 20"));
+    // The answer of the model holds a word that no other place has.
+    let word = "plantillas".as_bytes();
+    let answers = unpacked(&home)
+        .into_iter()
+        .filter(|(_, bytes)| bytes.windows(word.len()).any(|part| part == word));
+    let places: Vec<String> = answers.map(|(name, _)| name).collect();
+    assert_eq!(places, ["ModelResponded", "SummaryProduced"], "those of the other note");
     home.ok(&["replay", "--verify"]);
     home.ok(&["verify"]);
 }
@@ -427,9 +630,9 @@ fn a_log_and_keys_of_different_times_bring_nothing_back_and_lose_nothing() {
     world.is_sound();
 }
 
-/// What a command wrote into the home is a copy like any other.
+/// What a command wrote into the home is a copy like any other. What a person put beside it stays.
 #[test]
-fn exports_and_other_files_in_the_home_that_hold_what_went_are_named_and_stay() {
+fn exports_in_the_home_that_hold_what_went_go_and_files_of_a_person_stay() {
     let world = World::new();
     let (out, kept) = (world.home.path("out/may"), world.home.path("list.json"));
     world.home.ok(&["export", "--to", out.to_str().unwrap()]);
@@ -450,7 +653,9 @@ fn exports_and_other_files_in_the_home_that_hold_what_went_are_named_and_stay() 
             "{told}"
         );
         assert!(own.exists() && kept.exists());
+        assert_eq!(out.join("buses").exists(), args.contains(&"--dry-run"));
     }
+    assert!(!out.join("run").exists());
 }
 
 /// A text that lies in the home under two names is not forgotten by one of them, and the command says so.

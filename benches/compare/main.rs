@@ -48,7 +48,10 @@ impl<'a> Row<'a> {
                 line: &arrival.request.line,
             },
             Line::Bad(bad) => {
-                let (RawLine::Whole(raw) | RawLine::Prefix(raw)) = &bad.raw;
+                let raw: &[u8] = match &bad.raw {
+                    RawLine::Whole(raw) | RawLine::Prefix(raw) => raw,
+                    RawLine::Away { .. } => &[],
+                };
                 Row::Bad { reason: bad.reason.as_str(), raw }
             }
         }

@@ -31,7 +31,7 @@ use crate::home::Home;
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
 use crate::projections::exporters;
 use crate::upkeep::backups::{self, Backup};
-use crate::upkeep::forget::{self, Traces, Wanted};
+use crate::upkeep::forget::{self, LinesNamed, Traces, Wanted};
 
 /// Summaries that are listed by name.
 const LISTED: usize = 20;
@@ -45,8 +45,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// summary that was made of a forgotten summary goes with it. This cannot be undone. With several names and
 /// options everything goes that one of them names.
 ///
-/// Exports and packs that hold a forgotten summary are listed. Your own files stay, and so do the files of other programs and backups that were made before. Ids,
-/// names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on. Where
+/// Exports and runs in the home that hold a forgotten summary go with it. Your own files stay, and so do the queue, the
+/// files of other programs and backups that were made before. Ids, names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on. Where
 /// several hosts share the log, give the order on the one that leads: all others forget as soon as they follow.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -56,7 +56,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
   summarizer forget --author anna@example.org
   summarizer forget --before 2025-01-01")]
 pub(crate) struct ForgetArgs {
-    /// Sources by the name that `read` shows, by file or by id, and summaries by id
+    /// Sources by the name that `read` shows, by file or by id, and summaries by id. The id of a request, or
+    /// `quarantine:SEQ`, names its line when no source has that name
     #[arg(value_name = "SOURCE", required_unless_present_any = ["author", "before"])]
     words: Vec<String>,
     /// Everything that an author wrote: a name or an address, as the mail or chat has it
@@ -83,7 +84,10 @@ struct ForgetReport {
     left_in: Vec<String>,
     /// Other sources with the same text.
     same_text_in: BTreeSet<String>,
-    /// Folders of exports and runs in the home. A person may have files of their own in them, so they stay.
+    /// Lines of requests and of the quarantine that can be read no more, by their numbers in the queue. The queue is the
+    /// file of whoever writes it, and still holds them.
+    queue_lines: BTreeSet<u64>,
+    /// Folders of exports and runs in the home that go.
     copies: BTreeSet<PathBuf>,
     /// The names of the summaries.
     names: BTreeSet<String>,
@@ -129,6 +133,7 @@ impl ForgetArgs {
                 "left_in": report.left_in,
                 "same_text_in": report.same_text_in,
                 "copies": report.copies,
+                "queue_lines": report.queue_lines,
                 "backups": backups,
             }));
         }
@@ -139,7 +144,9 @@ impl ForgetArgs {
             context.ui.out(format!("  and {} more", report.names.len() - LISTED));
         }
         let mut parts = vec![ui::count(report.summaries.len() as u64, "summary")];
-        for (count, noun) in [(report.answers, "answer"), (report.bags.len() as u64, "digest")] {
+        let lines = report.queue_lines.len() as u64;
+        let more = [(report.answers, "answer"), (report.bags.len() as u64, "digest")];
+        for (count, noun) in more.into_iter().chain([(lines, "request line")]) {
             if count > 0 {
                 parts.push(ui::count(count, noun));
             }
@@ -155,6 +162,7 @@ impl ForgetArgs {
                 let texts = ui::count(report.records, "record");
                 context.ui.out(format!("would take {texts} of their texts out of the home"));
             }
+            report.show_copies(context, "would be removed");
             report.show_what_stays(context);
             show_backups(context, &backups);
             context
@@ -167,6 +175,7 @@ impl ForgetArgs {
             let texts = ui::count(report.records, "record");
             context.ui.out(format!("took {texts} of their texts out of the home"));
         }
+        report.show_copies(context, "was removed");
         report.show_what_stays(context);
         show_backups(context, &backups);
         let is_all_there = report.records == 0 && report.left_in.is_empty();
@@ -209,16 +218,31 @@ fn show_backups(context: &Context, backups: &[Backup]) {
 }
 
 impl ForgetReport {
+    /// Exports and runs that go, and the lines of the queue.
+    fn show_copies(&self, context: &Context, done: &str) {
+        for folder in self.copies.iter().take(LISTED) {
+            context.ui.out(format!("{} was made of them and {done}", folder.display()));
+        }
+        if self.copies.len() > LISTED {
+            context.ui.out(format!("and {} more; --json lists all", self.copies.len() - LISTED));
+        }
+        let numbers: Vec<String> =
+            self.queue_lines.iter().take(LISTED).map(u64::to_string).collect();
+        if !numbers.is_empty() {
+            let more = if self.queue_lines.len() > LISTED { " and more" } else { "" };
+            context.ui.out(format!(
+                "the queue is the file of those who write it and still has what they wrote: lines {}{more}",
+                numbers.join(", ")
+            ));
+        }
+    }
+
     /// What still holds the words, and is for a person to remove.
     fn show_what_stays(&self, context: &Context) {
-        let copies = self.copies.iter().map(|folder| {
-            let told = "was made of them and still holds them: delete it when you need it no more";
-            format!("{} {told}", folder.display())
-        });
         let files = self.left_in.iter().map(|file| {
             format!("{file} still holds words or names of them; it is not ours to change")
         });
-        let all: Vec<String> = copies.chain(files).collect();
+        let all: Vec<String> = files.collect();
         all.iter().take(LISTED).for_each(|told| context.ui.out(told));
         if all.len() > LISTED {
             context.ui.out(format!("and {} more; --json lists all", all.len() - LISTED));
@@ -305,7 +329,7 @@ fn forget(
     };
     let same_text_in = same_text_elsewhere(held.import_target(context), &back);
     let same_text_in = same_text_in.map_err(|error| not_taken_back(&error))?;
-    let copies = held.copies_of(context, &found)?;
+    let copies = held.copies_of(context, &|id| found.summaries.contains_key(id))?;
     left_in.extend(copies.files.iter().map(|path| path.display().to_string()));
     // What would leave is counted; what left is known afterwards.
     let mut records = to_take;
@@ -316,7 +340,7 @@ fn forget(
     }
     let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
-    let Traces { sources, bags, answers, .. } = found;
+    let Traces { sources, bags, answers, lines: queue_lines, .. } = found;
     Ok(ForgetReport {
         summaries,
         sources,
@@ -325,6 +349,7 @@ fn forget(
         records,
         left_in,
         same_text_in,
+        queue_lines,
         copies,
         names,
     })
@@ -389,6 +414,13 @@ fn wanted(
     }
     if !unsure.is_empty() {
         want_unsure(context, held, bus, &unsure, &mut wanted)?;
+    }
+    let authors: BTreeSet<String> = order.authors.iter().cloned().collect();
+    let before = order.before.map(|day| (day, held.config.timezone));
+    if !authors.is_empty() || before.is_some() {
+        let named = LinesNamed { authors, before, ..LinesNamed::default() };
+        let lines = forget::lines_named(held.engine.log(), &named);
+        wanted.lines.extend(lines.map_err(|error| not_forgotten(&error.into()))?);
     }
     let mut back = TakenBack {
         ids: wanted.sources.clone(),
@@ -481,6 +513,13 @@ fn want_unsure(
         let found = found.map_err(|error| not_taken_back(&error))?;
         let id = [(*name).clone(), of_list(name)].into_iter().find(|id| known.contains(id));
         if found == 0 && id.is_none() {
+            let named = LinesNamed { ids: [(*name).clone()].into(), ..LinesNamed::default() };
+            let lines = forget::lines_named(held.engine.log(), &named);
+            let lines = lines.map_err(|error| not_forgotten(&error.into()))?;
+            if !lines.is_empty() {
+                wanted.lines.extend(lines);
+                continue;
+            }
             let before = forget::forgotten_at(held.engine.log(), name);
             if let Some(at) = before.map_err(|error| not_forgotten(&error))? {
                 return Err(was_forgotten(name, &at.day_in(chrono_tz::UTC).to_string()));

@@ -48,7 +48,7 @@ use crate::upkeep::following::archive_moved;
 use crate::upkeep::forget::{self, Traces, Wanted};
 use crate::upkeep::forget_mark::{self, Marked};
 use crate::upkeep::run_watch::changed_files;
-use crate::upkeep::written_copies::{WrittenCopies, written_copies};
+use crate::upkeep::written_copies::{self, WrittenCopies};
 use crate::upstream::{IndexStore, index_of_home};
 
 /// How long a command waits for a command that holds the home only for one answer.
@@ -490,6 +490,13 @@ impl HeldHome {
             Failure::new(Exit::Storage, what).because(&error)
         })?;
         drop(alone);
+        if !wanted.summaries.is_empty() {
+            let copies = self.copies_of(context, &|id| wanted.summaries.contains(id))?;
+            written_copies::remove(&*disk, &self.home, &copies.folders).map_err(|error| {
+                let what = "cannot remove exports and runs that hold what was forgotten";
+                Failure::new(Exit::Storage, what).because(&error)
+            })?;
+        }
         self.remove_remembered(&*disk).map_err(|error| {
             let what = "cannot remove caches and old logs from the folder run";
             Failure::new(Exit::Storage, what).because(&error)
@@ -553,10 +560,11 @@ impl HeldHome {
     pub(crate) fn copies_of(
         &self,
         context: &Context,
-        found: &Traces,
+        is_one: &dyn Fn(&str) -> bool,
     ) -> Result<WrittenCopies, Failure> {
         let disk = &*context.machine.disk;
-        let copies = written_copies(disk, &self.home, &|text| found.is_mentioned(text));
+        let names_one = |text: &[u8]| forget::mentions(text, is_one);
+        let copies = written_copies::written_copies(disk, &self.home, &names_one);
         copies.map_err(|error| {
             let what = format!("cannot look for copies in {}", self.home.root.display());
             Failure::new(Exit::Storage, what).because(&error)

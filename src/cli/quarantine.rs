@@ -112,6 +112,10 @@ fn show(context: &Context, seq: u64) -> Result<Exit, Failure> {
         let pointer = error["pointer"].as_str().filter(|p| !p.is_empty()).unwrap_or("(record)");
         context.ui.out(format!("  {pointer}: {}", error["message"].as_str().unwrap_or_default()));
     }
+    if line["forgotten"] == true {
+        context.ui.out("the line itself was forgotten by request");
+        return Ok(Exit::Done);
+    }
     for name in ["raw", "raw_base64", "raw_prefix"] {
         if let Some(raw) = line[name].as_str() {
             context.ui.out(format!("{}\n{raw}", ui::dim(name)));

@@ -4,15 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::causes::exporter_failed;
+use super::causes::{exporter_failed, not_forgotten};
 use super::doctor::said;
 use super::failure::{Exit, Failure};
 use super::held_home::{HeldHome, is_home, no_home};
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::home::Home;
+use crate::log::Reader;
 use crate::projections::exporters;
-use crate::verify::{Options, Report, Violation, rules, verify_tree};
+use crate::upkeep::forget::{self, ForgetError};
+use crate::verify::{Gone, Options, Report, Violation, rules, verify_tree};
+
+/// Forgotten summaries that are listed.
+const LISTED: usize = 20;
 
 /// Check the buses of the home and compare its files with its log; or check any bus home from its
 /// files alone
@@ -97,12 +102,24 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
     };
     let compared = exporters::compare(&held.site(context));
     let compared = compared.map_err(|error| exporter_failed(&error))?;
+    let gone = forgotten(held.engine.log());
     held.close()?;
     for difference in compared.differences {
         report.break_rule(&rules::LOG, &difference.path, None, "", difference.what);
     }
     report.unchecked.extend(compared.notes);
+    report.forgotten = gone.map_err(|error| not_forgotten(&error))?;
     Ok(())
+}
+
+/// The summaries that a person took back, with the day of it.
+fn forgotten(log: &Reader) -> Result<Vec<Gone>, ForgetError> {
+    let gone = forget::gone(log)?.into_iter().map(|(summary_id, (pointer, at))| Gone {
+        summary_id,
+        file: pointer.path(),
+        day: at.day_in(chrono_tz::UTC).to_string(),
+    });
+    Ok(gone.collect())
 }
 
 fn show_rules(context: &Context) {
@@ -128,6 +145,12 @@ fn show(context: &Context, report: &Report) {
     }
     for violation in &report.violations {
         context.ui.out(place(violation));
+    }
+    for Gone { summary_id, file, day } in report.forgotten.iter().take(LISTED) {
+        context.ui.out(format!("{file}: {summary_id} was forgotten on {day}, by request"));
+    }
+    if report.forgotten.len() > LISTED {
+        context.ui.out(format!("and {} more; --json lists all", report.forgotten.len() - LISTED));
     }
     for unchecked in &report.unchecked {
         context.ui.talk(format!("{} {unchecked}", ui::yellow("not checked:")));

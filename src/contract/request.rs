@@ -59,6 +59,9 @@ pub struct Request {
     pub warnings: Warnings,
 }
 
+/// A longer parameter is more than a setting.
+const SETTING_BYTES_MAX: usize = 40;
+
 /// The producer of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestedBy {
@@ -180,6 +183,21 @@ impl Request {
             query.conditions = conditions;
         }
         earlier.effective_key().text == key
+    }
+
+    /// Whether a parameter may hold words of a text. One word that begins with a small letter or a digit is a setting,
+    /// such as `es` or a day.
+    pub(crate) fn may_hold_words(&self) -> bool {
+        let is_setting = |text: &str| {
+            let is_one_word = text.len() <= SETTING_BYTES_MAX
+                && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@');
+            is_one_word && !text.starts_with(|first: char| first.is_ascii_uppercase())
+        };
+        self.work.params.values().any(|value| match value {
+            Value::String(text) => !is_setting(text),
+            Value::Array(_) | Value::Object(_) => true,
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        })
     }
 
     /// Whether the kind may take its input from the bus. A selection manifest names its own bus,

@@ -190,7 +190,8 @@ pub fn check(name: &str, value: &Value) -> Vec<Violation> {
 }
 
 /// The first violations of an embedded schema, sorted by place, and how many more there are.
-/// For untrusted values: omitted violations take no memory, and long values are not quoted in full.
+/// For untrusted values: omitted violations take no memory. Only words and numbers are quoted, because a message of the
+/// log stays when its line is forgotten.
 pub(crate) fn check_bounded(name: &str, value: &Value, most: usize) -> (Vec<Violation>, u64) {
     violations_bounded(&validator(name), value, most)
 }
@@ -207,11 +208,7 @@ pub(crate) fn violations_bounded(
         .take(most)
         .map(|error| Violation {
             pointer: error.instance_path().to_string(),
-            message: shorten(&if is_short(error.instance()) {
-                error.to_string()
-            } else {
-                error.masked().to_string()
-            }),
+            message: kept(&error),
         })
         .collect();
     let omitted = errors.count() as u64;
@@ -220,9 +217,26 @@ pub(crate) fn violations_bounded(
     (found, omitted)
 }
 
-fn is_short(value: &Value) -> bool {
+/// A violation as a message tells it that is kept for ever.
+fn kept(error: &ValidationError<'_>) -> String {
+    let names = match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => unexpected.as_slice(),
+        _ => &[],
+    };
+    if names.iter().any(|name| !is_quotable(&Value::String(name.clone()))) {
+        return "it has members that the schema does not know".to_owned();
+    }
+    shorten(&match is_quotable(error.instance()) {
+        true => error.to_string(),
+        false => error.masked().to_string(),
+    })
+}
+
+/// Whether a message that is kept may quote a value: one word is the name of something, several words are a text.
+pub(crate) fn is_quotable(value: &Value) -> bool {
     match value {
-        Value::String(text) => text.len() <= 200,
+        Value::String(text) => text.len() <= 64 && !text.contains(char::is_whitespace),
         Value::Array(_) | Value::Object(_) => false,
         Value::Null | Value::Bool(_) | Value::Number(_) => true,
     }

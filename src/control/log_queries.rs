@@ -72,7 +72,8 @@ pub(super) fn event_page(log: &Reader, from: Seq, limit: usize) -> Result<Answer
             next = Some(entry.seq.0);
             return Ok(ControlFlow::Break(()));
         }
-        let committed = Committed::of(&entry)?;
+        let mut committed = Committed::of(&entry, log)?;
+        committed.event = log.with_line(entry.seq, committed.event)?;
         if matches!(committed.event, Event::ReceiptKept { .. }) {
             receipts.push((events.len(), committed.seq));
         }

@@ -29,7 +29,7 @@ pub(super) fn oldest_first(log: &Reader, after: Seq, limit: usize) -> Result<Ans
         if rows.len() == limit {
             return Ok(ControlFlow::Break(()));
         }
-        rows.extend(row(&Committed::of(&entry)?)?);
+        rows.extend(row(&Committed::of(&entry, log)?)?);
         next = Some(entry.seq.0);
         Ok(ControlFlow::Continue(()))
     })?;
@@ -40,7 +40,11 @@ pub(super) fn oldest_first(log: &Reader, after: Seq, limit: usize) -> Result<Ans
 /// The line of `run/quarantine.jsonl` that an event becomes.
 fn row(committed: &Committed) -> Result<Option<Value>, AnswerError> {
     let line = quarantine::line(committed);
-    Ok(line.map(|line| serde_json::from_str(&line)).transpose()?)
+    let mut row: Option<Value> = line.map(|line| serde_json::from_str(&line)).transpose()?;
+    if let (Some(row), true) = (&mut row, committed.event.has_line_beside()) {
+        row["forgotten"] = true.into();
+    }
+    Ok(row)
 }
 
 /// The newest quarantined lines before an event. The log is read backwards in parts, and a bounded
@@ -63,7 +67,7 @@ pub(super) fn newest_first(log: &Reader, before: Seq, limit: usize) -> Result<An
             ControlFlow::Continue(())
         })?;
         for record in found.iter().rev() {
-            rows.extend(row(&Committed::of_record(record)?)?);
+            rows.extend(row(&Committed::of_record(record, log)?)?);
         }
         end = match found.front() {
             Some(oldest) if rows.len() == limit => oldest.seq,
@@ -111,7 +115,7 @@ pub(super) fn told(log: &Reader, id: &str) -> Result<Option<String>, AnswerError
 
 pub(super) fn one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {
     let found = match log.get(seq)? {
-        Some(record) => row(&Committed::of_record(&record)?)?,
+        Some(record) => row(&Committed::of_record(&record, log)?)?,
         None => None,
     };
     Ok(match found {

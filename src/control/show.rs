@@ -195,6 +195,7 @@ fn history(
         if entry.seq != seq && event.request() != Some(seq) {
             return Ok(ControlFlow::Continue(()));
         }
+        let event = log.with_line(entry.seq, event)?;
         if entry.seq == seq
             && let Some(taken) = event.taken()
         {

@@ -101,6 +101,9 @@ pub struct Catalog {
     live: BTreeMap<BagKey, String>,
     waiting: Vec<(String, Seq, BagFacts)>,
     removed: BTreeMap<String, BagType>,
+    /// Bags that are gone because a person took back one of their texts.
+    #[serde(default)]
+    forgotten: BTreeSet<String>,
     open: Option<OpenBuild>,
     change: Option<IndexChange>,
     runs: BTreeMap<String, Seq>,
@@ -126,6 +129,7 @@ impl Catalog {
                 Event::Digest(fact) => self.take(log, fact, change)?,
                 Event::Forgotten(forgotten) if !forgotten.bags.is_empty() => {
                     self.collect(&forgotten.bags, change);
+                    self.forgotten.extend(forgotten.bags);
                 }
                 _ => {}
             }
@@ -168,6 +172,7 @@ impl Catalog {
                 let gone: Vec<String> = gone.map(|(_, bag)| bag.bag_id.clone()).collect();
                 self.apply(own, changes, change.clone());
                 self.collect(&gone, change);
+                self.forgotten.extend(gone);
             }
             DigestFact::Collected(_) => {
                 let ids: Vec<String> = body(log, seq)?;
@@ -216,6 +221,7 @@ impl Catalog {
         }
         for (seq, facts) in bags {
             self.removed.remove(&facts.bag_id);
+            self.forgotten.remove(&facts.bag_id);
             self.live.insert(facts.key(), facts.bag_id.clone());
             self.entries.insert(facts.bag_id.clone(), CatalogEntry { seq, facts, retired: None });
         }
@@ -258,6 +264,11 @@ impl Catalog {
     /// The live bag of a selector, window and group.
     pub fn standing(&self, key: &BagKey) -> Option<&CatalogEntry> {
         self.live.get(key).and_then(|bag_id| self.entries.get(bag_id))
+    }
+
+    /// How many bags are gone because a person took back one of their texts.
+    pub(super) fn forgotten(&self) -> usize {
+        self.forgotten.len()
     }
 
     pub fn removed(&self) -> &BTreeMap<String, BagType> {

@@ -25,6 +25,13 @@ struct RegistryIndex<'a> {
     log_head: &'a str,
     entries: Vec<RegistryEntry<'a>>,
     retired: Vec<RetiredEntry<'a>>,
+    #[serde(skip_serializing_if = "is_none")]
+    forgotten: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize)]
@@ -163,6 +170,7 @@ pub fn render(catalog: &Catalog) -> serde_json::Result<BTreeMap<&'static str, Ve
         log_head: &change.log_head,
         entries: live.iter().map(|facts| registry_entry(facts)).collect(),
         retired: retired(catalog),
+        forgotten: catalog.forgotten(),
     };
     files.insert(REGISTRY_FILE, to_file(&registry)?.into_bytes());
     files.insert(BY_WINDOW_FILE, by_window(&updated_at, &live)?);

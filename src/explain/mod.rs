@@ -333,8 +333,8 @@ fn asked(story: &Story) -> Asked {
         idempotency_key: taken.head.key.clone(),
         line: taken.head.line,
         offset: taken.head.offset,
-        length: taken.line.len() as u64,
-        sha256: crate::contract::hash::sha256(&taken.line).hex(),
+        length: taken.line.length(),
+        sha256: taken.line.sha256().hex(),
         record: line_json(&taken.line),
     }
 }

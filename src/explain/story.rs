@@ -144,6 +144,7 @@ fn events(log: &Reader, request: Seq, last: Seq) -> Result<Vec<Committed>, Expla
         let event = entry.event()?;
         if entry.seq == request || event.request() == Some(request) {
             let (seq, at, hash) = (entry.seq, entry.at, entry.hash());
+            let event = log.with_line(seq, event)?;
             events.push(Committed { seq, at, hash, event });
         }
         let enough = events.len() >= EVENTS_MAX;

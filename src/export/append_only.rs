@@ -149,7 +149,7 @@ impl AppendOnly {
         let mut differs = false;
         let from = self.applied.next();
         log.try_scan::<ProjectionError>(from, until, |entry| {
-            if let Some(line) = (self.project)(&Committed::of(&entry)?) {
+            if let Some(line) = (self.project)(&Committed::of(&entry, log)?) {
                 self.buffer.extend_from_slice(line.as_bytes());
             }
             self.applied = entry.seq;
@@ -253,7 +253,7 @@ pub(crate) fn compare(
     let mut follower = Follower { file, offset: 0, expected: Vec::new(), ended: false };
     let mut difference = None;
     log.try_scan::<ProjectionError>(range.after.next(), range.until, |entry| {
-        if let Some(line) = project(&Committed::of(&entry)?) {
+        if let Some(line) = project(&Committed::of(&entry, log)?) {
             follower.expected.extend_from_slice(line.as_bytes());
         }
         if follower.expected.len() >= CHUNK_BYTES {

@@ -27,7 +27,8 @@ pub(crate) mod versions;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::log::{Entry, ReadError, Record};
+use crate::log::codec::LINE_QUARANTINED;
+use crate::log::{Entry, ReadError, Reader, Record};
 use crate::state::event::Event;
 
 /// A committed event with everything its record adds.
@@ -42,15 +43,18 @@ pub struct Committed {
 }
 
 impl Committed {
-    /// The event of a scanned record.
-    pub(crate) fn of(entry: &Entry<'_>) -> Result<Committed, ReadError> {
-        let event = entry.event()?;
+    /// The event of a scanned record. The line of a request that lies sealed beside it is not read.
+    pub(crate) fn of(entry: &Entry<'_>, log: &Reader) -> Result<Committed, ReadError> {
+        let mut event = entry.event()?;
+        if entry.tag == LINE_QUARANTINED {
+            event = log.with_line(entry.seq, event)?;
+        }
         Ok(Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event })
     }
 
-    /// The event of a record.
-    pub(crate) fn of_record(record: &Record) -> Result<Committed, ReadError> {
-        let event = record.event()?;
+    /// The event of a record, with its line.
+    pub(crate) fn of_record(record: &Record, log: &Reader) -> Result<Committed, ReadError> {
+        let event = log.with_line(record.seq, record.event()?)?;
         Ok(Committed { seq: record.seq, at: record.at, hash: record.hash, event })
     }
 }

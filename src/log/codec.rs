@@ -57,8 +57,8 @@ use crate::limits::EVENT_BYTES_MAX;
 use crate::state::batches::{Batches, FinishedBatch, FinishedBatches, OpenBatch, Unanswered};
 use crate::state::dialects::{KnownDialect, KnownDialects};
 use crate::state::event::{
-    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, SessionEnd, SummaryPointer,
-    Superseded, TakenRequest, ToldWait,
+    AckHead, BadLine, Charge, Event, Forgotten, PassedOver, RawLine, RawMember, RequestLine,
+    SealedLine, SessionEnd, SummaryPointer, Superseded, TakenRequest, ToldWait,
 };
 use crate::state::failing_providers::{FailingProvider, FailingProviders};
 use crate::state::flows::{Charged, DayCharged, Flows};
@@ -235,13 +235,14 @@ impl<C> Decode<C> for SharedBytes {
 
 wire_words! {
     AckStatus, BagType, BatchEnd, Bus, Channel, ErrorClass, FailureCause, PauseCause, Promotion,
-    QuarantineReason, ReasonCode, SessionEnd, Status, StopReason, Stream, SummaryKind, Urgency,
+    QuarantineReason, RawMember, ReasonCode, SessionEnd, Status, StopReason, Stream, SummaryKind, Urgency,
     WindowType,
 }
 
 wire_struct! {
     AckHead { request_id, key, line, offset }
     ToldWait { head, behind_request_id, warnings }
+    SealedLine { sha256, length }
     SummaryPointer { summary_id, stream, day }
     Superseded { status, reason, ack }
     TakenRequest {
@@ -357,6 +358,19 @@ wire_struct! {
     ConsumedBatch { start, end, hash }
 }
 
+/// The bytes that stand in the record itself. What is known of others follows the event.
+impl Encode for RequestLine {
+    fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
+        <[u8] as Encode>::encode(self, encoder)
+    }
+}
+
+impl<C> Decode<C> for RequestLine {
+    fn decode<D: Decoder<Context = C>>(decoder: &mut D) -> Result<Self, DecodeError> {
+        SharedBytes::decode(decoder).map(RequestLine::from)
+    }
+}
+
 wire_enum! {
     WaitReason {
         1 Cause(why),
@@ -416,6 +430,7 @@ wire_enum! {
     RawLine {
         1 Whole(bytes),
         2 Prefix(bytes),
+        3 Away { member, shown },
     }
 }
 
@@ -481,8 +496,44 @@ const SETTLED: u8 = 6;
 fn version_of(event: &Event) -> u32 {
     match event {
         Event::Digest(DigestFact::TaskSettled(_)) | Event::WorkHeld { .. } => 2,
+        event if sealed_line(event).is_some() => 2,
         _ => 1,
     }
+}
+
+fn sealed_line(event: &Event) -> Option<SealedLine> {
+    event.taken()?.line.sealed()
+}
+
+/// A request whose line lies beside its record: what is known of the line follows the event of version 1.
+fn decode_sealed_line(tag: u16, version: u32, payload: &[u8]) -> Option<Result<Event, CodecError>> {
+    const WHAT: &str = "a request with a sealed line";
+    fn of<T: Decode<()>>(
+        payload: &[u8],
+        event: impl FnOnce(Box<TakenRequest>, T) -> Event,
+    ) -> Result<Event, CodecError> {
+        let (mut request, rest, sealed): (Box<TakenRequest>, T, SealedLine) = read(WHAT, payload)?;
+        request.line = RequestLine::away(sealed);
+        Ok(event(request, rest))
+    }
+    Some(match (tag, version) {
+        (ACCEPTED, 2) => of(payload, |request, ()| Event::RequestAccepted(request)),
+        (PARKED, 2) => of(payload, |request, (behind, behind_request_id)| Event::RequestParked {
+            request,
+            behind,
+            behind_request_id,
+        }),
+        (REJECTED, 2) => of(payload, |request, (status, reason, message)| Event::RequestRejected {
+            request,
+            status,
+            reason,
+            message,
+        }),
+        (DUPLICATE, 2) => of(payload, |request, (of, of_request_id, reason, summary)| {
+            Event::DuplicateReceived { request, of, of_request_id, reason, summary }
+        }),
+        _ => return None,
+    })
 }
 
 /// A settled task. At version 1 it had the words of the task, which are the body of the record now.
@@ -532,6 +583,9 @@ macro_rules! event_codec {
             match event {
                 $(Event::$variant $({ $($field),+ })? $(($inner))? => {
                     append($(($($field,)+))? $($inner)?, out);
+                    if let Some(sealed) = sealed_line(event) {
+                        append(sealed, out);
+                    }
                     ($tag, version_of(event))
                 })+
             }
@@ -540,7 +594,9 @@ macro_rules! event_codec {
         /// The event that a tag, a version and a payload stand for.
         pub fn decode(tag: u16, version: u32, payload: &[u8]) -> Result<Event, CodecError> {
             let versioned = decode_settled(tag, version, payload);
-            if let Some(event) = versioned.or_else(|| decode_held(tag, version, payload)) {
+            let versioned = versioned.or_else(|| decode_held(tag, version, payload));
+            let versioned = versioned.or_else(|| decode_sealed_line(tag, version, payload));
+            if let Some(event) = versioned {
                 return event;
             }
             match (tag, version) {
@@ -614,6 +670,12 @@ event_codec! {
 /// Tags for readers that look for one kind of event and skip the rest undecoded.
 pub const SESSION_STARTED: u16 = 1;
 pub(crate) const LINE_QUARANTINED: u16 = 3;
+const ACCEPTED: u16 = 4;
+const PARKED: u16 = 5;
+const REJECTED: u16 = 7;
+const DUPLICATE: u16 = 8;
+/// Events that bring a request in.
+pub(crate) const TAKEN: [u16; 4] = [ACCEPTED, PARKED, REJECTED, DUPLICATE];
 pub(crate) const INPUT_RESOLVED: u16 = 11;
 pub(crate) const MODEL_RESPONDED: u16 = 14;
 pub(crate) const SUMMARY_PRODUCED: u16 = 15;

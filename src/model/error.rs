@@ -73,6 +73,19 @@ pub enum ErrorClass {
 }
 
 impl ModelError {
+    /// What it says beside the words of its kind: it may repeat what a server says.
+    pub(crate) fn said(&self) -> &str {
+        match self {
+            ModelError::Paused { reason, .. }
+            | ModelError::Transient { reason, .. }
+            | ModelError::Permanent { reason, .. }
+            | ModelError::Refused { reason, .. }
+            | ModelError::OverLimit { reason, .. }
+            | ModelError::Budget { reason, .. } => reason,
+            ModelError::Timeout { .. } => "",
+        }
+    }
+
     pub fn class(&self) -> ErrorClass {
         match self {
             ModelError::Paused { .. } | ModelError::Budget { .. } => ErrorClass::Pause,

@@ -73,7 +73,7 @@ pub fn follow(
 ) -> Outcome<()> {
     let mut batch = Vec::with_capacity(BATCH);
     log.try_scan::<Box<dyn Error + Send + Sync>>(from.next(), until, |entry| {
-        batch.push(Committed::of(&entry)?);
+        batch.push(Committed::of(&entry, log)?);
         if batch.len() == BATCH {
             fold(&batch)?;
             batch.clear();

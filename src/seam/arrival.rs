@@ -1,14 +1,17 @@
 //! From a valid request line to the input that the core decides about.
 
+use serde_json::Value;
+
 use super::line::BYTE_ORDER_MARK;
 use super::tail::{Batch, LineSpan};
 use crate::contract::bytes::SharedBytes;
 use crate::contract::request::Request;
+use crate::contract::schema::is_quotable;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{ReasonCode, Urgency, Warning, Warnings};
 use crate::registry::FlowDirectory;
 use crate::state::decide::Arrival;
-use crate::state::event::{AckHead, TakenRequest};
+use crate::state::event::{AckHead, RequestLine, TakenRequest};
 
 /// The bytes of a request: its line without a byte-order mark and without a final `\r`.
 pub(crate) fn request_bytes(batch: &Batch, span: &LineSpan) -> SharedBytes {
@@ -32,6 +35,7 @@ pub(crate) fn arrival(
     let flow = flows.standing(&request.work.flow_id, request.work.variant.as_deref());
     let refused = refusal(&request);
     let soft = request.urgency == Urgency::Now;
+    let text = if request.may_hold_words() { RequestLine::to_seal(text) } else { text.into() };
     let mut warnings = request.warnings;
     if soft && request.not_before.is_some() {
         warnings = warnings.with(Warning::NotBeforeIsSoft);
@@ -69,16 +73,29 @@ fn refusal(request: &Request) -> Option<(ReasonCode, String)> {
     // A parameter that is null is absent.
     let param = |name: &str| request.work.params.get(name).filter(|value| !value.is_null());
     if let Some(flag) = param("publish").filter(|flag| !flag.is_boolean()) {
-        let message = format!("params.publish must be true or false, not {flag}");
+        let message = format!("params.publish must be true or false, not {}", kept(flag));
         return Some((ReasonCode::InvalidParams, message));
     }
     if let Some(project) = param("project").filter(|project| !project.is_string()) {
-        let message = format!("params.project must be a text, not {project}");
+        let message = format!("params.project must be a text, not {}", kept(project));
         return Some((ReasonCode::InvalidParams, message));
     }
     let day = param("day")?;
     let is_day = day.as_str().is_some_and(|text| text.parse::<Day>().is_ok());
     (!is_day).then(|| {
-        (ReasonCode::InvalidParams, format!("params.day must be a calendar date, not {day}"))
+        (
+            ReasonCode::InvalidParams,
+            format!("params.day must be a calendar date, not {}", kept(day)),
+        )
     })
+}
+
+/// A value as a message shows it that is kept for ever: words of a text are not quoted.
+fn kept(value: &Value) -> String {
+    match value {
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+        value if is_quotable(value) => value.to_string(),
+        _ => "this text".to_owned(),
+    }
 }

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
-use crate::export::Committed;
+use crate::export::{Committed, quarantine};
 use crate::facts::queue::ConsumedBatch;
 use crate::facts::session::{Host, PauseCause, SessionReport};
 use crate::log::checkpoint::{self, RestoreError, chain_digest, tables};
@@ -636,7 +636,11 @@ impl Engine {
             self.heads.note(seq, &taken.head);
         }
         self.bytes += weight(&event) + body.as_ref().map_or(0, Vec::len);
-        let added = self.writer.add(now, &event, body);
+        // A line that may hold words of a text is sealed beside its record.
+        let added = match event.without_line().or_else(|| quarantine::without_line(&event)) {
+            Some((stored, line)) => self.writer.add(now, &stored, Some(line)),
+            None => self.writer.add(now, &event, body),
+        };
         self.poisoned = added.is_err();
         added.map_err(EngineError::Commit)?;
         self.pending.push(Pending { seq, at: now, event });
@@ -663,6 +667,7 @@ fn weight(event: &Event) -> usize {
         (Some(taken), _) => taken.line.len(),
         (None, Event::LineQuarantined(bad)) => match &bad.raw {
             RawLine::Whole(bytes) | RawLine::Prefix(bytes) => bytes.len(),
+            RawLine::Away { .. } => 0,
         },
         (None, Event::InputResolved { sources, .. }) => sources.weight(),
         _ => 0,

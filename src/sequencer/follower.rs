@@ -168,7 +168,8 @@ impl Follower {
         // All events are read before one is applied, so that a commit of a newer program changes nothing here.
         let mut committed = Vec::new();
         shipment.each(|entry| {
-            committed.push(Committed::of(entry)?);
+            let event = entry.event()?;
+            committed.push(Committed { seq: entry.seq, at: entry.at, hash: entry.hash(), event });
             Ok::<(), FollowError>(())
         })?;
         let mut checkpoint = None;
@@ -187,6 +188,11 @@ impl Follower {
         if is_checkpoint {
             self.state.checkpointed();
             self.runs.checkpointed();
+        }
+        let log = self.store.reader();
+        for one in committed.iter_mut().filter(|one| one.event.has_line_beside()) {
+            let event = std::mem::replace(&mut one.event, Event::DelayEnded { request: one.seq });
+            one.event = log.with_line(one.seq, event)?;
         }
         Ok(committed)
     }

@@ -3,8 +3,10 @@
 //!
 //! Sequence number, time and hash belong to the record that holds the event, not to the event.
 
+use std::ops::Deref;
+
 use crate::contract::bytes::SharedBytes;
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::schema::Violation;
 use crate::contract::time::{Day, Timestamp};
@@ -139,7 +141,73 @@ pub struct TakenRequest {
     /// The earlier ending this request starts over from.
     pub supersedes: Option<Superseded>,
     /// The line as it was read, without its terminator.
-    pub line: SharedBytes,
+    pub line: RequestLine,
+}
+
+/// What is known of bytes that lie sealed beside a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealedLine {
+    pub sha256: Digest,
+    pub length: u64,
+}
+
+/// The line of a request. One that may hold words of a text lies sealed beside the record, so that a person can
+/// take it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestLine {
+    bytes: SharedBytes,
+    sealed: Option<SealedLine>,
+}
+
+impl From<SharedBytes> for RequestLine {
+    fn from(bytes: SharedBytes) -> RequestLine {
+        RequestLine { bytes, sealed: None }
+    }
+}
+
+impl From<Vec<u8>> for RequestLine {
+    fn from(bytes: Vec<u8>) -> RequestLine {
+        SharedBytes::from(bytes).into()
+    }
+}
+
+/// The bytes that are at hand: none of a line that lies beside its record or was taken back.
+impl Deref for RequestLine {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl RequestLine {
+    /// A line that lies sealed beside its record.
+    pub fn to_seal(bytes: SharedBytes) -> RequestLine {
+        let sealed = SealedLine { sha256: sha256(&bytes[..]), length: bytes.len() as u64 };
+        RequestLine { bytes, sealed: Some(sealed) }
+    }
+
+    /// What the record itself says of a line that lies beside it.
+    pub(crate) fn away(sealed: SealedLine) -> RequestLine {
+        RequestLine { bytes: Vec::new().into(), sealed: Some(sealed) }
+    }
+
+    pub(crate) fn sealed(&self) -> Option<SealedLine> {
+        self.sealed
+    }
+
+    /// Whether the bytes are not at hand: they were not read, or a person took them back.
+    pub(crate) fn is_away(&self) -> bool {
+        self.sealed.is_some_and(|sealed| sealed.length > 0) && self.bytes.is_empty()
+    }
+
+    pub(crate) fn sha256(&self) -> Digest {
+        self.sealed.map_or_else(|| sha256(&self.bytes[..]), |sealed| sealed.sha256)
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.sealed.map_or(self.bytes.len() as u64, |sealed| sealed.length)
+    }
 }
 
 /// An earlier ending, without output, of the same request id.
@@ -153,6 +221,18 @@ pub struct Superseded {
     pub ack: Seq,
 }
 
+words! {
+    /// The member of a quarantine record that shows the bytes of the line.
+    RawMember {
+        /// All of it, as text.
+        Text = 1 "raw",
+        /// All of it, which is no text.
+        Base64 = 2 "raw_base64",
+        /// The beginning of an over-long one.
+        Prefix = 3 "raw_prefix",
+    }
+}
+
 /// The bytes of a quarantined line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RawLine {
@@ -160,6 +240,13 @@ pub enum RawLine {
     Whole(Vec<u8>),
     /// The beginning of an over-long one.
     Prefix(Vec<u8>),
+    /// They lie sealed beside the record, or a person took them back.
+    Away {
+        member: RawMember,
+        /// Bytes of that member as JSON, without its quotation marks. Blanks of this length stand in its place once the
+        /// line was taken back, so that all records behind it keep their places in the file.
+        shown: u64,
+    },
 }
 
 /// A queue line that is not a request.
@@ -619,6 +706,45 @@ impl Event {
             | Event::RequestRejected { request, .. }
             | Event::DuplicateReceived { request, .. } => Some(request),
             _ => None,
+        }
+    }
+
+    fn taken_mut(&mut self) -> Option<&mut TakenRequest> {
+        match self {
+            Event::RequestAccepted(request)
+            | Event::RequestParked { request, .. }
+            | Event::RequestRejected { request, .. }
+            | Event::DuplicateReceived { request, .. } => Some(request),
+            _ => None,
+        }
+    }
+
+    /// Whether a line that the event is about is not at hand and lies beside the record.
+    pub(crate) fn has_line_beside(&self) -> bool {
+        match self {
+            Event::LineQuarantined(bad) => matches!(bad.raw, RawLine::Away { .. }),
+            event => event.taken().is_some_and(|taken| taken.line.is_away()),
+        }
+    }
+
+    /// The bytes of the line that are to be sealed beside the record, and the event without them.
+    pub fn without_line(&self) -> Option<(Event, Vec<u8>)> {
+        let line = &self.taken()?.line;
+        let sealed = line.sealed().filter(|_| !line.is_away())?;
+        let mut event = self.clone();
+        event.taken_mut()?.line = RequestLine::away(sealed);
+        Some((event, line.to_vec()))
+    }
+
+    /// Puts the bytes back that lie beside the record.
+    pub(crate) fn put_line(&mut self, bytes: Vec<u8>) {
+        if let Event::LineQuarantined(bad) = self {
+            bad.raw = match bad.raw {
+                RawLine::Away { member: RawMember::Prefix, .. } => RawLine::Prefix(bytes),
+                _ => RawLine::Whole(bytes),
+            };
+        } else if let Some(taken) = self.taken_mut() {
+            taken.line.bytes = bytes.into();
         }
     }
 

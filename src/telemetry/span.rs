@@ -24,7 +24,7 @@ pub(super) type SpanId = String;
 
 impl TraceId {
     pub(super) fn of(request: Seq, taken: &TakenRequest) -> TraceId {
-        let line = sha256(&taken.line[..]);
+        let line = taken.line.sha256();
         TraceId(sha256(format!("trace {} {}", request.0, line.hex())))
     }
 

@@ -9,14 +9,17 @@
 //!
 //! See docs/adr/0131-forgetting.md.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
+use chrono_tz::Tz;
 use serde::Deserialize;
 
+use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
+use crate::contract::places::folded;
 use crate::contract::publish;
-use crate::contract::time::Timestamp;
+use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{SourceWord, VersionKeys, VersionedItem, file_of};
 use crate::facts::agent_run::AgentRunFact;
 use crate::facts::digest::DigestFact;
@@ -45,6 +48,19 @@ pub struct Wanted {
     pub sources: BTreeSet<String>,
     /// Files, by the name that their person knows.
     pub files: BTreeSet<String>,
+    /// Records of requests and of quarantined lines, whose lines go.
+    pub lines: BTreeSet<Seq>,
+}
+
+/// Which lines of the queue are meant.
+#[derive(Debug, Default)]
+pub(crate) struct LinesNamed {
+    /// Ids of requests, and quarantined lines as `quarantine:SEQ`.
+    pub(crate) ids: BTreeSet<String>,
+    /// Names or addresses that stand in the line as they are.
+    pub(crate) authors: BTreeSet<String>,
+    /// All that were taken in before this day.
+    pub(crate) before: Option<(Day, Tz)>,
 }
 
 /// What the log holds of it.
@@ -61,6 +77,8 @@ pub struct Traces {
     pub answers: u64,
     /// Records whose bodies are destroyed, answers included.
     pub bodies: Vec<Seq>,
+    /// The numbers of the lines of the queue that go: those of requests and of quarantined lines.
+    pub(crate) lines: BTreeSet<u64>,
     requests: BTreeSet<Seq>,
     /// Sources that are private because a summary says so that goes, and the record of that word.
     hidden: BTreeMap<u64, Seq>,
@@ -116,12 +134,20 @@ impl Wanted {
             summaries: fact.summaries.iter().map(|one| one.summary_id.clone()).collect(),
             sources: fact.sources.iter().cloned().collect(),
             files: fact.files.iter().cloned().collect(),
+            lines: BTreeSet::new(),
         }
     }
 
     /// Whether it names the sources and files that another one names.
     pub(crate) fn names_all_of(&self, other: &Wanted) -> bool {
         other.sources.is_subset(&self.sources) && other.files.is_subset(&self.files)
+    }
+
+    /// Everything that is named, as a request names it: an item of the bus `other` without its bus.
+    fn as_requested(&self) -> HashSet<&str> {
+        let ids = self.sources.iter().chain(&self.files).chain(&self.summaries);
+        let bare = self.sources.iter().filter_map(|id| id.strip_prefix("other:"));
+        ids.map(String::as_str).chain(bare).collect()
     }
 
     fn means(&self, id: &str, item: &Item, gone: &Traces) -> bool {
@@ -164,11 +190,17 @@ pub fn look(
         }
         hidden = found.hidden;
     };
+    let same = SameRequests::of(log, &found.requests)?;
+    let named = wanted.as_requested();
     // What mentions a summary may come before its last version, so it is read once all are known.
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
         told(entry.seq, 1.0);
         if matches!(entry.tag, codec::MODEL_RESPONDED | codec::DIGEST | codec::AGENT_RUN) {
             found.take_mention(log, &entry)?;
+        } else if entry.has_body
+            && (entry.tag == codec::LINE_QUARANTINED || codec::TAKEN.contains(&entry.tag))
+        {
+            found.take_line(log, (&named, &wanted.lines), &same, &entry)?;
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -176,7 +208,108 @@ pub fn look(
     Ok(found)
 }
 
+/// What requests ask for whose texts go. Another request that asks for the same has the same line.
+#[derive(Default)]
+struct SameRequests {
+    ids: BTreeSet<String>,
+    keys: HashSet<Digest>,
+    works: HashSet<[u8; 16]>,
+}
+
+impl SameRequests {
+    fn of(log: &Reader, requests: &BTreeSet<Seq>) -> Result<SameRequests, ReadError> {
+        let mut same = SameRequests::default();
+        for seq in requests {
+            let event =
+                log.look(*seq, |tag, version, payload| codec::decode(tag, version, payload))?;
+            let event = event.transpose();
+            let event = event.map_err(|source| ReadError::Event { seq: *seq, source })?;
+            if let Some(taken) = event.as_ref().and_then(Event::taken) {
+                same.ids.insert(taken.head.request_id.clone());
+                same.keys.insert(taken.key);
+                same.works.insert(taken.work);
+            }
+        }
+        Ok(same)
+    }
+
+    fn has(&self, event: &Event) -> bool {
+        match event {
+            Event::LineQuarantined(bad) => {
+                bad.request_id.as_ref().is_some_and(|id| self.ids.contains(id))
+            }
+            event => event.taken().is_some_and(|taken| {
+                self.keys.contains(&taken.key) || self.works.contains(&taken.work)
+            }),
+        }
+    }
+}
+
+/// The number of the line in the queue that an event is about.
+fn line_number(event: &Event) -> u64 {
+    match event {
+        Event::LineQuarantined(bad) => bad.line,
+        event => event.taken().map_or(0, |taken| taken.head.line),
+    }
+}
+
+/// Whether a part of a line between two quotation marks is one of the names. A line in the quarantine may be no JSON.
+fn has_part(line: &[u8], is_named: impl Fn(&str) -> bool) -> bool {
+    let parts = line.split(|byte| *byte == b'"').filter_map(|part| std::str::from_utf8(part).ok());
+    parts.into_iter().any(is_named)
+}
+
+/// The records of the lines that are meant. The log is read once.
+pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<Seq>, ReadError> {
+    let mut found = BTreeSet::new();
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        let is_bad = entry.tag == codec::LINE_QUARANTINED;
+        if !entry.has_body || !is_bad && !codec::TAKEN.contains(&entry.tag) {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let event = entry.event()?;
+        let id = match &event {
+            Event::LineQuarantined(bad) => bad.request_id.as_ref(),
+            event => event.taken().map(|taken| &taken.head.request_id),
+        };
+        let place = is_bad.then(|| format!("quarantine:{}", entry.seq.0));
+        let is_meant = id.into_iter().chain(&place).any(|id| named.ids.contains(id))
+            || named.before.is_some_and(|(day, zone)| entry.at.day_in(zone) < day);
+        let is_author = |part: &str| named.authors.iter().any(|one| folded(one) == folded(part));
+        if is_meant
+            || !named.authors.is_empty()
+                && log.body(entry.seq)?.is_some_and(|line| has_part(&line, is_author))
+        {
+            found.insert(entry.seq);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}
+
 impl Traces {
+    fn take_line(
+        &mut self,
+        log: &Reader,
+        (named, lines): (&HashSet<&str>, &BTreeSet<Seq>),
+        same: &SameRequests,
+        entry: &Entry<'_>,
+    ) -> Result<(), ReadError> {
+        // What is gone already is not named twice.
+        let Some(line) = log.body(entry.seq)? else { return Ok(()) };
+        let event = entry.event()?;
+        let is_gone = |part: &str| named.contains(part) || self.summaries.contains_key(part);
+        if lines.contains(&entry.seq)
+            || self.requests.contains(&entry.seq)
+            || same.has(&event)
+            || has_part(&line, is_gone)
+        {
+            self.bodies.push(entry.seq);
+            self.lines.insert(line_number(&event));
+        }
+        Ok(())
+    }
+
     fn take_work(
         &mut self,
         log: &Reader,
@@ -278,16 +411,21 @@ impl Traces {
     }
 
     pub(crate) fn is_mentioned(&self, text: &[u8]) -> bool {
-        let mut rest = text;
-        while let Some(at) = memchr::memmem::find(rest, b"sum_") {
-            let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
-            if id.is_some_and(|id| self.summaries.contains_key(id)) {
-                return true;
-            }
-            rest = &rest[at + 4..];
-        }
-        false
+        mentions(text, |id| self.summaries.contains_key(id))
     }
+}
+
+/// Whether a text names one of these summaries.
+pub(crate) fn mentions(text: &[u8], is_one: impl Fn(&str) -> bool) -> bool {
+    let mut rest = text;
+    while let Some(at) = memchr::memmem::find(rest, b"sum_") {
+        let id = rest[at..].get(..ID_BYTES).and_then(|id| std::str::from_utf8(id).ok());
+        if id.is_some_and(&is_one) {
+            return true;
+        }
+        rest = &rest[at + 4..];
+    }
+    false
 }
 
 /// Whether a fact is of the service's own session: a snapshot of it names what was summarized.
@@ -393,6 +531,7 @@ pub(crate) fn destroy(
         if entry.tag == codec::FORGOTTEN
             && let Event::Forgotten(fact) = entry.event()?
         {
+            wanted.summaries.extend(fact.summaries.into_iter().map(|one| one.summary_id));
             wanted.sources.extend(fact.sources);
             // Since then another text may have the name.
             wanted.files.extend(fact.files.into_iter().filter(|_| !keys_again));
@@ -467,6 +606,33 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(at)
+}
+
+/// The summaries that are gone and did not come again, with the moment of it.
+pub(crate) fn gone(
+    log: &Reader,
+) -> Result<BTreeMap<String, (SummaryPointer, Timestamp)>, ForgetError> {
+    let mut gone = BTreeMap::new();
+    if last_asked(log)? == Seq(0) && !log.has_destroyed_keys() {
+        return Ok(gone);
+    }
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        match entry.tag {
+            codec::FORGOTTEN | codec::SUMMARY_PRODUCED => {}
+            _ => return Ok(ControlFlow::Continue(())),
+        }
+        match entry.event()? {
+            Event::Forgotten(fact) => gone.extend(
+                fact.summaries.into_iter().map(|one| (one.summary_id.clone(), (one, entry.at))),
+            ),
+            Event::SummaryProduced { summary, .. } if !log.is_forgotten(entry.seq) => {
+                gone.remove(&summary.summary_id);
+            }
+            _ => {}
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(gone)
 }
 
 /// The first fact of the last forgetting; zero when nothing was ever forgotten here. A copy of a log does not know.

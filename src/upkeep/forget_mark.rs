@@ -14,6 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::forget::Wanted;
+use crate::contract::ids::Seq;
 use crate::os::Disk;
 
 /// Readable by its owner only, as the log is.
@@ -25,6 +26,7 @@ struct Mark {
     summaries: BTreeSet<String>,
     sources: BTreeSet<String>,
     files: BTreeSet<String>,
+    lines: BTreeSet<u64>,
     of_log: bool,
 }
 
@@ -39,8 +41,9 @@ pub(crate) struct Marked {
 /// What is not finished; `None` when nothing is left. A mark that does not read is an error.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Marked>> {
     let Some(bytes) = disk.read_if_present(path)? else { return Ok(None) };
-    let Mark { summaries, sources, files, of_log } = serde_json::from_slice(&bytes)?;
-    Ok(Some(Marked { wanted: Wanted { summaries, sources, files }, is_of_log: of_log }))
+    let Mark { summaries, sources, files, lines, of_log } = serde_json::from_slice(&bytes)?;
+    let lines = lines.into_iter().map(Seq).collect();
+    Ok(Some(Marked { wanted: Wanted { summaries, sources, files, lines }, is_of_log: of_log }))
 }
 
 /// Sets the mark, durably. What an earlier one names stays in it.
@@ -50,10 +53,13 @@ pub(crate) fn set(disk: &dyn Disk, path: &Path, marked: &Marked) -> io::Result<(
         all.wanted.summaries.extend(wanted.summaries);
         all.wanted.sources.extend(wanted.sources);
         all.wanted.files.extend(wanted.files);
+        all.wanted.lines.extend(wanted.lines);
         all.is_of_log &= is_of_log;
     }
-    let Marked { wanted: Wanted { summaries, sources, files }, is_of_log: of_log } = all;
-    disk.replace(path, &serde_json::to_vec(&Mark { summaries, sources, files, of_log })?, MODE)
+    let Marked { wanted: Wanted { summaries, sources, files, lines }, is_of_log: of_log } = all;
+    let lines = lines.into_iter().map(|seq| seq.0).collect();
+    let mark = Mark { summaries, sources, files, lines, of_log };
+    disk.replace(path, &serde_json::to_vec(&mark)?, MODE)
 }
 
 /// Everything was made anew.

@@ -2,7 +2,8 @@
 //! their summary packs, and other files.
 //!
 //! Contract. A file counts when it names a summary by its id. The folder of an export or of a run is named as a
-//! whole, because the rest of it would not pass its own check. Nothing is changed: a person may keep files in it.
+//! whole, because the rest of it would not pass its own check. What goes of it is what the program writes into such a
+//! folder; other files there are those of a person and stay.
 //! Links are not followed, and a folder that holds a log is a home or a backup and is not looked into, nor is what cannot be read.
 
 use std::collections::BTreeSet;
@@ -39,6 +40,57 @@ pub(crate) fn written_copies(
     let search = Search { disk, own: &own, names_one };
     search.folder(&root, None, 0, &mut copies)?;
     Ok(copies)
+}
+
+/// The folders and files of an export and of a run, as they are made.
+const OF_EXPORT: &[&str] = &["run"];
+const OF_RUN: &[&str] = &[
+    "manifest.json",
+    "perspectives.json",
+    "wave2-perspectives.json",
+    "gates.json",
+    "pivot.json",
+    "operator",
+    "wave-1",
+    "wave-2",
+    "citations",
+    "summaries",
+    "synthesis",
+    "reports",
+    "logs",
+];
+
+/// Removes exports and runs. Of each folder only what the program makes goes, and the folder when nothing else is in it.
+pub(crate) fn remove(disk: &dyn Disk, home: &Home, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let buses = home.buses.file_name().map(PathBuf::from).unwrap_or_else(|| BUSES.into());
+    for folder in folders {
+        let is_export = is_export(disk, folder);
+        let own = if is_export { OF_EXPORT } else { OF_RUN };
+        let mut own: Vec<PathBuf> = own.iter().map(|name| folder.join(name)).collect();
+        if is_export {
+            own.extend([folder.join(&buses), folder.join(BUSES)]);
+        }
+        for path in own {
+            // Nothing is followed out of the folder.
+            let is_here = disk.real_path(&path).is_ok_and(|real| real == path);
+            match disk.stat(&path)?.filter(|_| is_here) {
+                Some(stat) if stat.is_dir => disk.remove_dir_all(&path)?,
+                Some(_) => disk.remove_file(&path)?,
+                None => {}
+            }
+        }
+        if disk.list(folder)?.is_empty() {
+            disk.remove_dir_all(folder)?;
+        }
+        folder.parent().map_or(Ok(()), |parent| disk.sync_dir(parent))?;
+    }
+    Ok(())
+}
+
+const BUSES: &str = "buses";
+
+fn is_export(disk: &dyn Disk, folder: &Path) -> bool {
+    matches!(disk.stat(&folder.join(BUSES).join("summaries/manifest")), Ok(Some(_)))
 }
 
 struct Search<'a> {
@@ -96,7 +148,7 @@ impl Search<'_> {
 
     /// Whether a folder is an export or a run.
     fn is_whole(&self, folder: &Path) -> bool {
-        self.has(folder, "buses/summaries/manifest")
+        is_export(self.disk, folder)
             || self.has(folder, "manifest.json") && self.has(folder, "perspectives.json")
     }
 
@@ -146,5 +198,12 @@ mod tests {
         let under = |paths: &[&str]| paths.iter().map(|path| root.join(path)).collect();
         let folders = under(&["out/may", "packs/dr_1"]);
         assert_eq!(copies, WrittenCopies { folders, files: under(&["notes/list.md"]) });
+        // What the program made goes, and what a person put beside it stays.
+        write("out/may/mine.txt", "mine");
+        remove(&HostDisk, &home, &copies.folders).unwrap();
+        let there = |path: &str| root.join(path).exists();
+        assert_eq!((there("out/may/buses"), there("out/may/mine.txt")), (false, true));
+        assert!(!there("packs/dr_1") && there("out/june/buses") && there("notes/list.md"));
+        assert!(outside.path().join("mine.txt").exists());
     }
 }

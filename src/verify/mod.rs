@@ -71,6 +71,18 @@ pub struct Report {
     pub violations: Vec<Violation>,
     /// What could not be checked, and why.
     pub unchecked: Vec<String>,
+    /// What a person took back, as the log of the home says.
+    pub(crate) forgotten: Vec<Gone>,
+}
+
+/// A summary that a person took back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Gone {
+    pub(crate) summary_id: String,
+    /// The file that held it, relative to the bus home.
+    pub(crate) file: String,
+    /// The day on which it was forgotten.
+    pub(crate) day: String,
 }
 
 impl Report {

@@ -216,6 +216,10 @@ impl FlowWorker {
 
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
+        if job.taken.line.is_away() {
+            let message = "its parameters were forgotten by request".to_owned();
+            return Err(failed(RetryHint::Never, None, message, &InputFacts::default(), None));
+        }
         let request = Request::parse_stored(&job.taken.line).map_err(|refusal| {
             let message = format!("the stored request cannot be read: {}", refusal.reason);
             failed(RetryHint::Never, None, message, &InputFacts::default(), None)
@@ -441,7 +445,9 @@ impl Worker for FlowWorker {
         let waiting = Arc::clone(&self.waiting);
         let paid = move |recorder: &AttemptRecorder<'_>| {
             let (fresh, clock) = (AtomicU64::new(0), &*prepared.clock);
-            let kept = PaidReplies { recorder, job: &job, fresh, waiting: &waiting, clock };
+            let waiting: &Mutex<_> = &waiting;
+            let kept =
+                PaidReplies { recorder, prepared: &prepared, job: &job, fresh, waiting, clock };
             let outcome = prepared.make(recorder, Some(&kept), CONCURRENCY);
             waiting.lock().remove(&recorder.request);
             forget_failed(&outcome);

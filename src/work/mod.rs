@@ -22,4 +22,5 @@ pub mod pool;
 mod prepared;
 mod replies;
 mod task_queue;
+mod unquoted;
 pub mod worker;

@@ -22,6 +22,7 @@ use crate::state::event;
 use crate::state::flows::DayCharged;
 
 use super::item::model_name;
+use super::prepared::Prepared;
 use super::worker::{AttemptRecorder, Job};
 
 /// A shorter wait of a call is not told.
@@ -32,6 +33,7 @@ const NANOS: f64 = 1e9;
 /// The responses of one attempt, each recorded in the log before it is used.
 pub(super) struct PaidReplies<'a> {
     pub(crate) recorder: &'a AttemptRecorder<'a>,
+    pub(crate) prepared: &'a Prepared,
     pub job: &'a Job,
     /// The number of responses that this attempt itself paid for.
     pub fresh: AtomicU64,
@@ -57,7 +59,7 @@ impl Bill for PaidReplies<'_> {
             provider: failed.provider.clone(),
             model: model_name(failed).to_owned(),
             cause: error.cause(),
-            message: error.to_string(),
+            message: self.prepared.unquoted(error.to_string(), error.said()),
             answered_by: answered_by.to_owned(),
         });
     }

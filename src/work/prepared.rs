@@ -19,6 +19,7 @@ use crate::upstream::Resolved;
 
 use super::isolation::pack::ReadyPack;
 use super::isolation::processes::Isolation;
+use super::unquoted::without_words_of;
 
 /// Everything that is known of an attempt before a model is asked.
 pub(crate) struct Prepared {
@@ -55,6 +56,23 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// A message without the words of the texts and parameters that somebody else put into it: it is kept for ever.
+    pub(super) fn unquoted(&self, message: String, said: &str) -> String {
+        if said.is_empty() {
+            return message;
+        }
+        let texts: Vec<&str> = self.texts.iter().map(|one| one.text.as_str()).collect();
+        let kept = without_words_of(said, &texts);
+        self.without_params(message.replacen(said, &kept, 1), &kept)
+    }
+
+    /// A message without the words of the parameters of the request.
+    pub(super) fn without_params(&self, message: String, said: &str) -> String {
+        let params: Vec<String> = self.request.work.params.values().map(Value::to_string).collect();
+        let params: Vec<&str> = params.iter().map(String::as_str).collect();
+        message.replacen(said, &without_words_of(said, &params), 1)
+    }
+
     pub(super) fn summary_id(&self, provider: &str, model: &str) -> String {
         summary_id(&SummaryIdentity {
             stream: self.resolved.stream,

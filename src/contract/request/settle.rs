@@ -5,10 +5,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::typed::{Raw, RawDays, RawInput, RawQuery};
 use super::{Input, PRIORITY_DEFAULT, Refusal, Request, RequestedBy, Work};
 use crate::contract::query::{Days, Query, fields_of};
-use crate::contract::schema::Violation;
+use crate::contract::schema::{Violation, is_quotable};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::contract::vocabulary::{Bus, QuarantineReason, Warning, Warnings};
 
@@ -146,7 +148,13 @@ fn settle_query(bus: Bus, raw: RawQuery<'_>, findings: &mut Findings) -> Option<
                 fields => format!("expected {}", fields.join(", ")),
             };
             let message = format!("{bus} has no such field: {expected}");
-            findings.error(&format!("/input/query/where/{name}"), message);
+            let is_name = is_quotable(&Value::String(name.clone()));
+            let place = if is_name {
+                format!("/input/query/where/{name}")
+            } else {
+                "/input/query/where".to_owned()
+            };
+            findings.error(&place, message);
         }
     }
     let days = match raw.days {

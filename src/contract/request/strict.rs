@@ -10,6 +10,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::contract::schema::is_quotable;
 use crate::limits::JSON_DEPTH_MAX;
 
 /// Below this number of names, searching a list is faster than searching a tree.
@@ -39,8 +40,10 @@ impl<'de> Names<'de> {
 
 /// The error for a member that came before.
 pub(super) fn repeated<E: Error>(name: &str) -> E {
-    let shown: String = name.chars().take(80).collect();
-    E::custom(format_args!("the member {shown:?} is there twice"))
+    match is_quotable(&Value::String(name.to_owned())) {
+        true => E::custom(format_args!("the member {name:?} is there twice")),
+        false => E::custom("a member is there twice"),
+    }
 }
 
 /// Reads a string, borrowed where the text allows.

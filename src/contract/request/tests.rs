@@ -541,3 +541,26 @@ fn a_wide_integer_is_named_where_it_stands() {
     let refusal = Request::parse(line.as_bytes()).unwrap_err();
     assert_eq!(refusal.errors[0].pointer, "/input/query/where", "{refusal:?}");
 }
+
+#[test]
+fn a_line_is_sealed_when_a_parameter_may_hold_words_of_a_text() {
+    let may = |params: Value| {
+        let mut line = minimal();
+        line["work"]["params"] = params;
+        Request::parse(line.to_string().as_bytes()).unwrap().may_hold_words()
+    };
+    for params in [
+        json!({"about": "two words"}),
+        json!({"about": "Theobald"}),
+        json!({"about": "anna@example.org"}),
+        json!({"about": "straße"}),
+        json!({"about": "a".repeat(41)}),
+        json!({"about": {"inner": 1}}),
+        json!({"about": ["one"]}),
+    ] {
+        assert!(may(params.clone()), "{params}");
+    }
+    let settings =
+        json!({"day": "2026-02-11", "language": "es", "n": 3, "publish": false, "x": null});
+    assert!(!may(settings) && !may(json!({})));
+}

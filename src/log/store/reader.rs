@@ -87,7 +87,17 @@ impl Reader {
     pub fn event(&self, seq: Seq) -> Result<Option<Event>, ReadError> {
         let decoded =
             self.look(seq, |tag, version, payload| event_of(seq, tag, version, payload))?;
-        decoded.transpose()
+        decoded.transpose()?.map(|event| self.with_line(seq, event)).transpose()
+    }
+
+    /// An event with the line that lies sealed beside its record. A line that was taken back stays away.
+    pub(crate) fn with_line(&self, seq: Seq, mut event: Event) -> Result<Event, ReadError> {
+        if event.has_line_beside()
+            && let Some(bytes) = self.kept_body(seq)?
+        {
+            event.put_line(bytes);
+        }
+        Ok(event)
     }
 
     /// Frames that point reads have decoded and that are still in memory.

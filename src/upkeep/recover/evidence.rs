@@ -11,6 +11,7 @@ use crate::bus::SummaryBus;
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{AckStatus, Bus, QuarantineReason, Stream};
+use crate::export::quarantine;
 use crate::export::run_record::{RUN_RECORDS_DIR, RUN_ROWS_DIR};
 use crate::facts::attempt::{InputFacts, Recovered, SelectionInput, UpstreamInput};
 use crate::facts::recovery::{RecoveryReport, RunRecordKept};
@@ -51,6 +52,8 @@ pub(super) struct Evidence {
     inputs: BTreeMap<(Stream, String), Value>,
     /// Where unfinished lines were cut off.
     pub cuts: BTreeSet<u64>,
+    /// Where quarantined lines begin that a person took back: blanks stand in their place.
+    pub(crate) blanks: BTreeSet<u64>,
     /// One byte past the offset of the last line that any evidence names; 0 without evidence.
     pub consumed: u64,
 }
@@ -69,6 +72,7 @@ impl Evidence {
             runs: BTreeMap::new(),
             inputs: BTreeMap::new(),
             cuts: BTreeSet::new(),
+            blanks: BTreeSet::new(),
             consumed: 0,
         };
         for file in files_of_acks(disk, places)? {
@@ -145,6 +149,9 @@ impl Evidence {
             return;
         };
         self.consumed = self.consumed.max(offset + 1);
+        if quarantine::is_taken_back(&record) {
+            self.blanks.insert(offset);
+        }
         if record["reason"] == QuarantineReason::PartialLine.as_str() {
             self.cuts.insert(offset + length);
         }

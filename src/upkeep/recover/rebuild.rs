@@ -73,8 +73,9 @@ pub fn rebuild(
         evidence.forgotten.extend(wanted.summaries.iter().cloned());
     }
     let taken = taken_until(&engine)?;
-    let (later, lost) = (Vec::new(), BTreeSet::new());
-    let mut recovery = Recovery { engine, taken, evidence, report, now, flows, later, lost };
+    let (later, lost, lines_gone) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
+    let mut recovery =
+        Recovery { engine, taken, evidence, report, now, flows, later, lost, lines_gone };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
     recovery.earlier_requests()?;
@@ -124,6 +125,8 @@ struct Recovery<'a> {
     later: Vec<(Seq, Ack)>,
     /// Summaries that acks name and that are not published.
     lost: BTreeSet<String>,
+    /// Quarantined lines that were taken back, read from the queue again.
+    lines_gone: BTreeSet<Seq>,
 }
 
 impl Recovery<'_> {
@@ -244,7 +247,9 @@ impl Recovery<'_> {
                     if let Some(acks) = self.evidence.lines.get_mut(&span.offset) {
                         acks.used = true;
                     }
+                    let is_gone = self.evidence.blanks.contains(&line.offset);
                     self.engine.bad_line(*line, self.now)?;
+                    self.lines_gone.extend(is_gone.then(|| self.engine.state().applied));
                 }
                 LineContent::Request(request) => {
                     let flows = Arc::clone(&self.flows.read());
@@ -411,9 +416,12 @@ impl Recovery<'_> {
         .map_err(EngineError::from)?;
         // What a kept fact names must not be named twice, so `look` must not find it.
         self.engine.store().forget(&bodies).map_err(EngineError::from)?;
-        if !summaries.is_empty() || !bags.is_empty() || forgetting.is_some() {
+        let lines = std::mem::take(&mut self.lines_gone);
+        let has_more = !summaries.is_empty() || !bags.is_empty() || !lines.is_empty();
+        if has_more || forgetting.is_some() {
             let is_unfinished = forgetting.is_some();
             let mut wanted = forgetting.unwrap_or_default();
+            wanted.lines.extend(lines);
             wanted.summaries = summaries.keys().cloned().collect();
             let found = forget::look(&log, &wanted, &mut |_| {});
             let mut found = found.map_err(EngineError::from)?;
