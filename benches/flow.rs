@@ -1,4 +1,5 @@
-//! The cost of a flow without the model: `cargo bench --bench flow -- [REQUESTS] [LINES]`.
+//! The cost of a flow without the model: `cargo bench --bench flow -- [REQUESTS] [LINES]`. With the word `isolation`
+//! it measures only what it costs that flows run in processes (`benches/flow/isolation.rs`).
 //!
 //! First the executor alone, in this process and on one thread: rendering, asking, validating and
 //! projecting, with a model that answers immediately. Then the program, started again for each round,
@@ -13,6 +14,12 @@
     reason = "a program that prints figures"
 )]
 
+#[path = "../tests/support/flow_home.rs"]
+mod flow_home;
+#[path = "flow/isolation.rs"]
+mod isolation;
+#[path = "../tests/support/running.rs"]
+mod running;
 #[path = "../tests/support/server.rs"]
 mod server;
 
@@ -69,6 +76,9 @@ fn main() {
         std::env::args().skip(1).filter_map(|text| text.replace('_', "").parse().ok()).collect();
     // Without `--bench`, as the tests run it, a little of everything.
     let measured = std::env::args().any(|argument| argument == "--bench");
+    if std::env::args().any(|argument| argument == "isolation") {
+        return isolation::measure(&numbers, measured);
+    }
     let requests = numbers.first().copied().unwrap_or(if measured { 20_000 } else { 20 });
     let lines = numbers.get(1).copied().unwrap_or(if measured { 20_000 } else { 20 });
     println!("executor with a model that answers immediately, one thread, {requests} requests");
@@ -82,6 +92,9 @@ fn main() {
         program(count, Some((theirs, megabytes)));
     }
     program(lines, None);
+    if !measured {
+        isolation::measure(&[], measured);
+    }
 }
 
 fn chat_pack() -> LoadedPack {

@@ -191,10 +191,10 @@ fn the_last_words_of_a_program_that_fails_are_kept() {
     let ack = home.last_ack("r");
     let message = ack["message"].as_str().unwrap();
     assert!(message.contains("exit code 3; its last words: "), "{message}");
-    assert!(message.contains("no GPU found, ask [email]"), "{message}");
+    assert!(message.contains("no GPU(U+202E) found, ask [email]"), "{message}");
     assert!(!message.contains("garden club"), "the prompt is not repeated: {message}");
     for text in [said, home.ok(&["show", "r"])] {
-        assert!(text.contains("no GPU found"), "{text}");
+        assert!(text.contains("no GPU(U+202E) found"), "{text}");
     }
 }
 
@@ -301,6 +301,12 @@ fn no_text_from_elsewhere_steers_a_terminal() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+    // They are not obeyed, and a person sees that they are there.
+    let shown = |said: &str| said.contains("(U+202E)") && said.contains("(U+E0041)");
+    for args in [["read", "--long"].as_slice(), &["show", "two"], &["task", "list"]] {
+        let said = home.run(args).stdout;
+        assert!(shown(&String::from_utf8(said).unwrap()), "{args:?}");
+    }
     // Narratives and memos are read in terminals too.
     let mut pages = 0;
     let mut folders = vec![home.path("run"), home.path("buses")];
@@ -409,7 +415,87 @@ fn pipes_devices_and_links_in_every_place_hold_up_nothing() {
     let home = Home::new("");
     pipe(&home, "run/queue.jsonl");
     let (code, said) = drain(&home);
-    assert!(code.is_some_and(|code| code > 1), "{code:?} {said}");
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("queue.path") && said.contains("run/queue.jsonl"), "{said}");
+    // So does one that is a link out of its folder: its lines would be told in the quarantine.
+    let home = Home::new("");
+    std::fs::write(home.path("secret.txt"), "The secret word is xylophone.\n").unwrap();
+    link(&home, "run/queue.jsonl", "../secret.txt");
+    let (code, said) = drain(&home);
+    assert_eq!(code, Some(5), "{said}");
+    put(&home, "a.md", "A good text. It ends here.");
+    let submitted = home.run(&["submit", "--flow", FREE, "--id", "a.md"]);
+    assert_eq!(submitted.status.code(), Some(5), "{submitted:?}");
+    let told = home.files().into_iter().filter(|(name, _)| name != "secret.txt");
+    let told = told.map(|(_, bytes)| bytes).filter(|bytes| {
+        let is_own = bytes.as_slice() == b"The secret word is xylophone.\n";
+        !is_own && bytes.windows(9).any(|part| part == b"xylophone")
+    });
+    assert_eq!(told.count(), 0);
+    std::fs::remove_file(home.path("run/queue.jsonl")).unwrap();
+    // A link within the folder is followed.
+    link(&home, "run/queue.jsonl", "lines.jsonl");
+    std::fs::write(home.path("run/lines.jsonl"), "").unwrap();
+    append(&home, &line("good", &["a.md"], FREE, json!({})));
+    drain(&home);
+    assert_eq!(home.last_ack("good")["status"], "completed");
+}
+
+#[test]
+fn no_link_in_any_place_leads_out_of_its_folder() {
+    let home = Home::new(QUICK);
+    let secret = "The secret word is xylophone.";
+    let run_log = json!({"event_id": "e1", "run_id": "r1", "seq": 1, "ts": "2026-02-19T08:00:00Z",
+                         "event_type": "note", "payload": {"text": secret}});
+    std::fs::write(home.path("secret.jsonl"), format!("{run_log}\n")).unwrap();
+    link(&home, "buses/eventbus/daily/2026-02-17.jsonl", "../../../secret.jsonl");
+    link(&home, "run/run_logs/a.jsonl", "../../secret.jsonl");
+    std::fs::create_dir_all(home.path("mail")).unwrap();
+    link(&home, "mail/a.jsonl", "../secret.jsonl");
+    std::fs::write(
+        home.path("mail/b.jsonl"),
+        "{\"time\": \"2026-02-19T08:00:00Z\", \"text\": \"A note.\"}\n",
+    )
+    .unwrap();
+    home.ok(&[
+        "import",
+        "jsonl",
+        "--time",
+        "time,ts",
+        "--text",
+        "text,payload.text",
+        home.path("mail").to_str().unwrap(),
+    ]);
+    drain(&home);
+    pipe(&home, "buses/other/pipe.txt");
+    link(&home, "buses/other/round.txt", "round.txt");
+    link(&home, "buses/other/up", "..");
+    link(&home, "buses/other/out.txt", "../../secret.jsonl");
+    let copy = tempfile::tempdir().unwrap();
+    let copied = home.ok(&["--json", "backup", copy.path().join("copy").to_str().unwrap()]);
+    for name in ["pipe.txt", "round.txt", "up", "out.txt"] {
+        assert!(copied.contains(&format!("buses/other/{name} is ")), "{copied}");
+    }
+    for (name, bytes) in Home(copy).files() {
+        assert!(!bytes.windows(9).any(|part| part == b"xylophone"), "{name}");
+    }
+    let verified = home.run(&["verify"]);
+    let said =
+        String::from_utf8_lossy(&[&*verified.stdout, &*verified.stderr].concat()).into_owned();
+    assert!(!verified.status.success() && said.contains("leads out of the folder"), "{said}");
+    for name in ["pipe.txt", "round.txt", "up", "out.txt"] {
+        std::fs::remove_file(home.path("buses/other").join(name)).unwrap();
+    }
+    let is_own = |name: &str| {
+        name == "secret.jsonl" || name.ends_with("2026-02-17.jsonl") || name.ends_with("/a.jsonl")
+    };
+    for (name, bytes) in home.files().into_iter().filter(|(name, _)| !is_own(name)) {
+        assert!(!bytes.windows(9).any(|part| part == b"xylophone"), "{name}");
+    }
+    for (event, body) in home.events() {
+        let body = String::from_utf8_lossy(&body.unwrap_or_default()).into_owned();
+        assert!(!format!("{event:?}{body}").contains("xylophone"), "{event:?}");
+    }
 }
 
 #[test]

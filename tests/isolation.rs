@@ -14,6 +14,7 @@ mod running;
 mod server;
 
 use flow_home::{ENDLESS, FLOW, FREE, Home, MEMORY, QUICK, STACK, config, good, wait_until};
+use running::workers;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use server::{Act, Server, chat};
@@ -81,21 +82,6 @@ fn bad_flows_fail_with_their_cause_and_all_others_complete() {
     assert!(shown.contains("worker_crashed") || shown.contains("stack"), "{shown}");
     home.ok(&["verify"]);
     home.ok(&["replay", "--verify"]);
-}
-
-/// The worker processes of a service.
-fn workers(service: u32) -> Vec<Pid> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let mut words = command.split(|byte| *byte == 0).skip(1);
-        let of = words.next().filter(|word| *word == b"worker").and_then(|_| words.next());
-        if of == Some(service.to_string().as_bytes()) {
-            found.extend(Pid::from_raw(pid));
-        }
-    }
-    found
 }
 
 fn is_gone(pid: Pid) -> bool {

@@ -4,12 +4,14 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use serde_json::Value;
 use support::process::{ProcessHome, Ran};
-use support::running::has_python;
+use support::running::{Running, has_python, until};
 
 const FLOW: &str = "inputs:\n  place: {type: string}\noutputs:\n  o: {type: string, reference: '${n.output}'}\nnodes:\n- {name: n, type: python, source: {type: code, path: n.py}, inputs: {place: '${inputs.place}'}}\n";
 
@@ -42,6 +44,36 @@ fn output(ran: &Ran) -> Result<String, String> {
     }
     let value: Value = serde_json::from_str(&ran.out).unwrap();
     Ok(value["flow_outputs"]["o"].as_str().unwrap_or_else(|| panic!("{}", ran.out)).to_owned())
+}
+
+/// The kernel gives the files of such a process below `/proc` to root, so that no process of its user reads its memory.
+#[test]
+fn no_other_process_of_the_same_user_reads_the_memory_of_a_command() {
+    /// A user who is not root, where the test runs as root.
+    const NOBODY: u32 = 65_534;
+    let home = ProcessHome::new();
+    let mut command = home.command(&["serve"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    if rustix::process::getuid().is_root() {
+        for path in [home.root().to_owned(), home.path("run"), home.path("buses")] {
+            std::fs::create_dir_all(&path).unwrap();
+            chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let service = match command.spawn() {
+        Ok(service) => Running(service),
+        Err(error) => {
+            println!("LEFT OUT: another user cannot start the program here: {error}");
+            return;
+        }
+    };
+    let owner = || std::fs::metadata(format!("/proc/{}/mem", service.0.id())).unwrap().uid();
+    until("a process that its user cannot read", || owner() == 0);
+    // It was no moment between two others.
+    until("the service", || home.path("run/summarizer.redb").exists());
+    assert_eq!(owner(), 0);
+    assert_eq!(service.terminate(), Some(0));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::home::Home;
 use crate::import::intake::Subject;
 use crate::import::kind::Group;
-use crate::os::Open;
+use crate::seam::position::open_queue;
 use crate::upstream::defect::Defect;
 use crate::upstream::lines::Lines;
 use crate::upstream::moment::Moment;
@@ -172,9 +172,8 @@ fn subject_of(family: Family, record: Record, zone: Tz) -> Option<Subject> {
 
 /// Everything that a line of the queue asks for.
 fn asked(context: &Context, home: &Home) -> Result<HashSet<Digest>, Failure> {
-    let disk = &context.machine.disk;
     let mut found = HashSet::new();
-    let file = match disk.open(&home.queue, Open::Read) {
+    let file = match open_queue(context.machine.disk.as_ref(), &home.queue) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
         Err(error) => return Err(broken(&error)),

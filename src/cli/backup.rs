@@ -29,7 +29,7 @@ use crate::contract::time::Timestamp;
 use crate::control::question::Question;
 use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, LogError};
-use crate::os::{Disk, Open};
+use crate::os::{Disk, Open, can_never_be_read};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::seam::position::{AdoptAt, adopt_position};
@@ -339,7 +339,8 @@ impl Copying {
             copied.notes.push("queue.path is absolute: the queue itself is not copied".to_owned());
             return Ok(());
         }
-        self.copy_file(disk, &from.queue, &to.queue, to, copied)?;
+        let folder = from.queue.parent().unwrap_or(&from.queue);
+        self.copy_file(disk, folder, &from.queue, &to.queue, to, copied)?;
         let mark = QueueMark::decode(&copy.reader().mark()).map_err(|error| mark_failed(&error))?;
         if mark.position.offset == 0 {
             return Ok(());
@@ -408,28 +409,39 @@ impl Copying {
             }
         }
         for (source, target) in trees {
-            self.copy_tree(disk, &source, &target, to, copied)?;
+            self.copy_tree(disk, &source, &source, &target, to, copied)?;
         }
         Ok(())
     }
 
+    /// Copies what is in a folder, and is there `source`.
+
     fn copy_tree(
         &self,
         disk: &Arc<dyn Disk>,
+        folder: &Path,
         source: &Path,
         target: &Path,
         to: &Home,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
-        let Some(stat) = disk.stat(source).map_err(|error| self.failed(&error))? else {
-            return Ok(());
+        let stat = match disk.stat(source) {
+            Ok(Some(stat)) => stat,
+            Ok(None) => return Ok(()),
+            Err(error) => return self.leave_out(source, &error, copied),
         };
         let mut written = exporters::ALL.iter().flat_map(|exporter| exporter.folders);
         if written.any(|name| target == to.buses.join(name)) {
             return Ok(());
         }
         if !stat.is_dir {
-            return self.copy_file(disk, source, target, to, copied);
+            return self.copy_file(disk, folder, source, target, to, copied);
+        }
+        if source != folder && disk.is_link(source) {
+            copied
+                .notes
+                .push(format!("{} is a link to a folder: it is not copied", source.display()));
+            return Ok(());
         }
         disk.create_dir_all(target).map_err(|error| self.failed(&error))?;
         for name in disk.list(source).map_err(|error| self.failed(&error))? {
@@ -437,28 +449,42 @@ impl Copying {
             if name.starts_with('.') {
                 continue;
             }
-            self.copy_tree(disk, &source.join(&name), &target.join(&name), to, copied)?;
+            let (source, target) = (source.join(&name), target.join(&name));
+            self.copy_tree(disk, folder, &source, &target, to, copied)?;
         }
+        Ok(())
+    }
+
+    /// What can never be read, such as a pipe or a link out of its folder, is in no copy, and keeps nobody from making one.
+    fn leave_out(
+        &self,
+        source: &Path,
+        error: &std::io::Error,
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        let why = match error.kind() {
+            // The file was replaced or removed after the folder was listed.
+            std::io::ErrorKind::NotFound => "went away".to_owned(),
+            _ if can_never_be_read(error) => format!("is not copied: {error}"),
+            _ => return Err(self.failed(error)),
+        };
+        copied.notes.push(format!("{} {why}", source.display()));
         Ok(())
     }
 
     fn copy_file(
         &self,
         disk: &Arc<dyn Disk>,
+        folder: &Path,
         source: &Path,
         target: &Path,
         to: &Home,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
         let failed = |error: &std::io::Error| self.failed(error);
-        let file = match disk.open(source, Open::Read) {
+        let file = match disk.open_beneath(folder, source) {
             Ok(file) => file,
-            // The file was replaced or removed after the folder was listed.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                copied.notes.push(format!("{} went away", source.display()));
-                return Ok(());
-            }
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return self.leave_out(source, &error, copied),
         };
         if let Some(parent) = target.parent() {
             disk.create_dir_all(parent).map_err(|error| failed(&error))?;
@@ -630,7 +656,8 @@ mod tests {
         let copy = |name: &str| {
             let mut copied = Copied::default();
             let (from, target) = (Path::new("/home/note.txt"), to.root.join(name));
-            let ended = backup.copy_file(&disk, from, &target, &to, &mut copied);
+            let folder = from.parent().unwrap();
+            let ended = backup.copy_file(&disk, folder, from, &target, &to, &mut copied);
             ended.map(|()| copied.files.len())
         };
         assert!(matches!(copy("sound.txt"), Ok(1)));

@@ -1,5 +1,7 @@
 //! What a command reports, with which exit code and advice, when a part below it fails.
 
+use std::io::ErrorKind;
+
 use super::Context;
 use super::failure::{Exit, Failure, Trouble};
 use crate::digest::build::BuildError;
@@ -121,6 +123,11 @@ pub(crate) fn service_failed(error: &ServiceError) -> Failure {
                 .because(error)
                 .hint("`summarizer queue adopt` shows what changed and continues")
         }
+        ServiceError::Queue(error @ QueueError::Io { source, .. })
+            if source.kind() == ErrorKind::InvalidInput =>
+        {
+            no_queue_file(error)
+        }
         ServiceError::Queue(error) => {
             Failure::new(Exit::Storage, "cannot read the queue").because(error)
         }
@@ -128,9 +135,19 @@ pub(crate) fn service_failed(error: &ServiceError) -> Failure {
     }
 }
 
+/// The queue is a pipe, a device, a folder, or a link that leads out of its folder.
+fn no_queue_file(error: &(dyn std::error::Error + 'static)) -> Failure {
+    Failure::new(Exit::Input, "the queue is no file in its folder")
+        .because(error)
+        .hint("set `queue.path` to a regular file, and not to a link out of its folder")
+}
+
 /// A failed append, with what to do about it.
 pub(crate) fn append_failed(error: &AppendError) -> Failure {
     match error {
+        AppendError::Io { source, .. } if source.kind() == ErrorKind::InvalidInput => {
+            no_queue_file(error)
+        }
         AppendError::Io { .. } => Failure::new(Exit::Storage, "cannot append to the queue")
             .because(error)
             .hint("submitting again is safe: repeated requests become duplicates"),

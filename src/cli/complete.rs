@@ -20,7 +20,7 @@ use crate::bus::digests::DigestBus;
 use crate::contract::vocabulary::Bus;
 use crate::home::Home;
 use crate::model::BUILTIN;
-use crate::os::Open;
+use crate::seam::position::open_queue;
 use crate::state::Status;
 
 /// Names of one kind that are offered.
@@ -150,7 +150,7 @@ fn tasks(context: &Context) -> Option<Vec<String>> {
 /// Ids of the newest requests, from the end of the queue.
 fn requests(context: &Context) -> Option<Vec<String>> {
     let home = Home::new(&context.home, &load_config(context).ok()?);
-    let file = context.machine.disk.open(&home.queue, Open::Read).ok()?;
+    let file = open_queue(context.machine.disk.as_ref(), &home.queue).ok()?;
     let length = file.stat().ok()?.len;
     let from = length.saturating_sub(QUEUE_BYTES);
     let mut bytes = vec![0; usize::try_from(length - from).ok()?];

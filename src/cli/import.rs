@@ -21,6 +21,7 @@ use crate::import::{
     self, FoundFiles, HIDDEN_END, ImportError, LINK_END, Others, Report, Target, documents, fields,
     mail,
 };
+use crate::os::InPlace;
 
 /// Ends of the names of files with records.
 const JSON_ENDS: [&str; 3] = ["jsonl", "json", "ndjson"];
@@ -67,6 +68,18 @@ enum ImportKind {
     Jsonl(JsonlArgs),
 }
 
+impl ImportKind {
+    fn path(&self) -> &Path {
+        match self {
+            ImportKind::ChatExport { path }
+            | ImportKind::Text { path, .. }
+            | ImportKind::Mail { path }
+            | ImportKind::RssJson { path }
+            | ImportKind::Jsonl(JsonlArgs { path, .. }) => path,
+        }
+    }
+}
+
 /// The names of the fields. A name may be a dotted path; of several names, separated by commas, the first one
 /// that a line has counts.
 #[derive(Debug, Args)]
@@ -107,8 +120,13 @@ impl ImportArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let config = load_config(context)?;
         let root = context.home.join(&config.bus_home);
+        // In a folder that a person names, a link may have taken the place of a file since it was found.
+        let disk = context.machine.disk.as_ref();
+        let is_dir = |path: &&Path| disk.stat(path).is_ok_and(|at| at.is_some_and(|at| at.is_dir));
+        let folder = Some(self.what.path()).filter(is_dir);
+        let below = InPlace(disk, folder);
         let target = Target {
-            disk: context.machine.disk.as_ref(),
+            disk: if folder.is_some() { &below } else { disk },
             root: &root,
             zone: config.timezone,
             now: context.machine.clock.now(),

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::contract::shown::steers;
+use crate::contract::shown::named;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::markup::prefix;
@@ -53,25 +53,25 @@ impl Style {
     }
 }
 
-/// A line for a terminal: with the codes of its styles, and without other control characters.
+fn is_style(c: char) -> bool {
+    c == END || Style::ALL.iter().any(|(_, mark, _)| *mark == c)
+}
+
+/// A line for a terminal: with the codes of its styles, and with names in the place of other characters that steer.
 pub(super) fn written(line: &str) -> String {
     let mut text = String::with_capacity(line.len() + 8);
-    for c in line.chars() {
-        match Style::ALL.iter().find(|(_, mark, _)| *mark == c) {
-            Some((.., code)) => text.push_str(code),
-            None if c == END => text.push_str("\u{1b}[0m"),
-            None if !steers(c) => text.push(c),
-            None if ends_line(c) => text.push(' '),
-            None => {}
-        }
+    for part in line.split_inclusive(is_style) {
+        let mark = part.chars().next_back().filter(|c| is_style(*c));
+        text.push_str(&named(part.trim_end_matches(is_style)));
+        let code = mark.map(|mark| Style::ALL.iter().find(|(_, style, _)| *style == mark));
+        text.push_str(code.map_or("", |style| style.map_or("\u{1b}[0m", |(.., code)| code)));
     }
     text
 }
 
 /// The same line without its styles.
 pub(super) fn without_styles(line: &str) -> String {
-    let is_style = |c: char| c == END || Style::ALL.iter().any(|(_, mark, _)| *mark == c);
-    written(&line.replace(is_style, ""))
+    named(&line.replace(is_style, "")).into_owned()
 }
 
 /// Characters that some readers take as the end of a line.
@@ -85,9 +85,9 @@ pub(super) fn width(text: &str) -> usize {
     let shown = text.chars().filter(|c| {
         let hidden = in_code || *c == '\u{1b}';
         in_code = hidden && !(in_code && c.is_ascii_alphabetic());
-        !hidden && !steers(*c)
+        !hidden && !is_style(*c)
     });
-    shown.map(|c| c.width().unwrap_or(0)).sum()
+    named(&shown.collect::<String>()).width()
 }
 
 /// One paragraph; `first` stands before its first line and `hang` before the others.
@@ -151,10 +151,10 @@ pub(super) fn fitted(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
-/// The text without characters that move the cursor, change colours or turn the direction of writing.
+/// The text with names in the place of characters that move the cursor, change colours or turn the direction of writing.
 pub(super) fn plain(text: &str) -> String {
-    let kept = text.chars().filter(|c| !steers(*c) || ends_line(*c));
-    kept.map(|c| if ends_line(c) { '\n' } else { c }).collect()
+    // No text brings styles of its own.
+    named(&text.replace(is_style, "").replace(ends_line, "\n")).into_owned()
 }
 
 /// The same on one line.
@@ -207,11 +207,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn control_characters_are_removed_before_printing() {
-        assert_eq!(plain("a\u{1b}[2Jb\u{9b}c\u{202e}d\r\u{2028}e"), "a[2Jbcd\ne");
-        let line = format!("{} \u{1b}[2J\u{7}\u{202e}b", Style::Red.of("a\u{1b}[32m"));
-        assert_eq!(written(&line), "\u{1b}[31ma[32m\u{1b}[0m [2Jb");
-        assert_eq!(without_styles(&line), "a[32m [2Jb");
+    fn control_characters_are_named_before_printing() {
+        let text = "a\u{1b}[2Jb\u{9b}c\u{202e}d\r\u{2028}e\u{fdd1}";
+        assert_eq!(plain(text), "a(U+001B)[2Jb(U+009B)c(U+202E)d\ne");
+        let line = format!("{} \u{7}\u{202e}b", Style::Red.of("a\u{1b}[32m"));
+        let shown = "a(U+001B)[32m\u{1b}[0m (U+0007)(U+202E)b";
+        assert_eq!(written(&line), format!("\u{1b}[31m{shown}"));
+        assert_eq!(without_styles(&line), shown.replace("\u{1b}[0m", ""));
+        assert_eq!(width(&Style::Red.of("a\u{202e}")), 9);
         assert_eq!(shortened("a sentence that is long", 12), "a sentence…");
         assert_eq!(shortened("日本語の文", 5), "日本…");
     }

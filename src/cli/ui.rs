@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::plain::{Style, columns, ends_line, fitted, plain_line, width, without_styles, written};
-use crate::contract::shown::{escaped, steers};
+use crate::contract::shown::{escaped, named};
 use crate::model::Listener;
 use crate::model::thoughts;
 
@@ -227,7 +227,7 @@ impl HeardAnswer {
     /// What the line shows after a further part; `None` while that is unknown.
     fn hear(&mut self, node: &str, is_data: bool, text: &str) -> Option<String> {
         self.bytes += text.len();
-        self.text.extend(text.chars().map(|c| if steers(c) || c.is_control() { ' ' } else { c }));
+        self.text.extend(named(text).chars().map(|c| if c.is_control() { ' ' } else { c }));
         if self.form == AnswerForm::Thoughts
             && let Some(said) = thoughts::after(&format!("<think>{}", self.text))
             && !said.is_empty()

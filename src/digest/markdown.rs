@@ -8,22 +8,19 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use crate::contract::shown::steers;
+use crate::contract::shown::named;
 use crate::markup::markdown::{Kind, lines};
 
-/// Characters that reverse text or end a line although they are not control characters.
+/// Characters without a width that turn nothing.
 fn is_invisible(c: char) -> bool {
-    c.is_control()
-        || steers(c)
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{2060}'..='\u{2065}')
 }
 
-/// The text on one line. Blanks and line ends become single spaces; invisible characters are
+/// The text on one line. Blanks and line ends become single spaces; characters that steer are named, and invisible ones are
 /// removed.
 pub fn one_line(text: &str) -> String {
-    let visible = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
     let mut line = String::with_capacity(text.len());
-    for c in visible {
+    for c in named(text).chars().map(|c| if c.is_whitespace() { ' ' } else { c }) {
         if is_invisible(c) || (c == ' ' && (line.is_empty() || line.ends_with(' '))) {
             continue;
         }
@@ -226,7 +223,8 @@ mod tests {
             ("C# in snake_case_2, _x_ #tag a#b!", "C# in snake_case_2, \\_x\\_ \\#tag a#b!"),
             ("`x` ~~y~~ *z* _u_ a|b", "\\`x\\` \\~\\~y\\~\\~ \\*z\\* \\_u\\_ a\\|b"),
             (":::danger", "\\::\\:danger"),
-            ("a\u{0}b\u{202e}c\r\n\td", "abc d"),
+            ("a\u{0}b\u{202e}c\r\n\td", "a(U+0000)b(U+202E)c d"),
+            ("a\u{200e}b\u{200d}c\u{2066}", "abc(U+2066)"),
             ("$x$", "\\$x\\$"),
             ("see https://example.org/a?b=c_d, now", "see `https://example.org/a?b=c_d`, now"),
             ("(HTTP://x.example)", "(`HTTP://x.example`)"),
@@ -235,7 +233,7 @@ mod tests {
             ("[x](https://evil.example)", "\\[`x](https://evil.example`)"),
             ("`https://a.example`", "\\``https://a.example`\\`"),
             ("a :danger b:warning 10:30 x: y", "a \\:danger b\\:warning 10:30 x: y"),
-            ("a\u{e0041}b\u{e007f}c", "abc"),
+            ("a\u{e0041}b\u{e007f}c", "a(U+E0041)b(U+E007F)c"),
             ("@ana, 5 @ 3", "@ana, 5 @ 3"),
         ] {
             assert_eq!(inline(text), safe);

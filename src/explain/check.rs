@@ -31,8 +31,8 @@ use crate::model::builtin::Builtin;
 use crate::model::{
     BUILTIN, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Providers,
 };
-use crate::os::Open;
 use crate::registry::Registry;
+use crate::seam::position::open_queue;
 use crate::upkeep::forget::last_asked;
 use crate::upstream::context::context_of;
 use crate::upstream::lines::read_range;
@@ -208,10 +208,7 @@ fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
     let (taken, path) = (&story.taken, &around.home.queue);
     let shown = path.strip_prefix(&around.home.root).unwrap_or(path).display();
     let place = format!("{shown} line {} at byte {}", taken.head.line, taken.head.offset);
-    let read = around
-        .machine
-        .disk
-        .open(path, Open::Read)
+    let read = open_queue(around.machine.disk.as_ref(), path)
         .and_then(|file| read_range(file.as_ref(), taken.head.offset, taken.line.len()));
     match read {
         Ok(bytes) if *bytes == *taken.line => {
@@ -376,7 +373,7 @@ fn compare(
 
 /// The hash of a file, or of its first bytes: what was appended later was not read.
 fn hash_file(upstream: &Upstream, path: &str, bytes: Option<u64>) -> std::io::Result<Digest> {
-    let file = upstream.disk().open(&upstream.root().join(path), Open::Read)?;
+    let file = upstream.disk().open_beneath(upstream.root(), &upstream.root().join(path))?;
     let mut hasher = Hasher::new();
     let mut buffer = vec![0; CHUNK_BYTES];
     let mut offset = 0;

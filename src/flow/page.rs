@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use crate::contract::shown::steers;
+use crate::contract::shown::named;
 
 /// Members of a front matter that say something about the text, and nothing about the site.
 const FRONT_MEMBERS: &[&str] = &[
@@ -86,28 +86,12 @@ fn slug_within(slug: &str) -> String {
 }
 
 fn one_line(text: &str) -> String {
-    visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Names the characters that would be obeyed and not shown.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\r' => {}
-            '\u{200b}' | '\u{feff}' => {}
-            c if steers(c) => {
-                let _ = write!(shown, "(U+{:04X})", u32::from(c));
-            }
-            c => shown.push(c),
-        }
-    }
-    shown
+    named(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The body of a page, without anything that acts.
 pub fn inert(body: &str) -> String {
-    let body = visible(body);
+    let body = named(body);
     let mut page = Page::default();
     let mut open: Option<Fence> = None;
     for line in body.lines() {

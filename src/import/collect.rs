@@ -291,7 +291,7 @@ fn take(
 ) {
     let (name, named) = (shown(path), real.is_none());
     let kind = match real {
-        Some(real) => kind_of(&InPlace(disk), real),
+        Some(real) => kind_of(&InPlace(disk, None), real),
         None => kind_of(disk, path),
     };
     match kind {
@@ -324,14 +324,14 @@ pub(crate) fn known_kind(disk: &dyn Disk, path: &Path) -> Option<FileKind> {
 
 /// The kind of a file, or why it has no reader; an error when it cannot be read.
 fn kind_of(disk: &dyn Disk, path: &Path) -> io::Result<Result<FileKind, Refusal>> {
-    let meta = std::fs::metadata(path)?;
-    if !meta.is_file() {
+    // Some devices do something when they are opened.
+    if !std::fs::metadata(path)?.is_file() {
         return Ok(Err(Refusal(NOT_A_FILE.to_owned())));
     }
-    if meta.len() > DOCUMENT_BYTES_MAX {
+    let file = disk.open(path, Open::Read)?;
+    if file.stat()?.len > DOCUMENT_BYTES_MAX {
         return Ok(Err(Refusal(format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20))));
     }
-    let file = disk.open(path, Open::Read)?;
     let mut head = vec![0; HEAD_BYTES];
     let mut filled = 0;
     while filled < head.len() {
@@ -427,7 +427,7 @@ mod tests {
         let below = collect_below(disk, root, &paths).files;
         assert_eq!(walked, below);
         let readable = |file: &NamedFile| {
-            let in_place = InPlace(disk);
+            let in_place = InPlace(disk, None);
             file.disk(disk, &in_place).read(&file.path)
         };
         assert!(below.iter().all(|file| readable(file).unwrap() == b"some words"));

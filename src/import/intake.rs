@@ -126,7 +126,7 @@ impl<'a> Intake<'a> {
 
     fn take_file(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let all = self.target.disk;
-        let in_place = InPlace(all);
+        let in_place = InPlace(all, None);
         let disk = file.disk(all, &in_place);
         match file.kind {
             FileKind::Mail => {
@@ -248,7 +248,7 @@ impl<'a> Intake<'a> {
     }
 
     fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let in_place = InPlace(self.target.disk);
+        let in_place = InPlace(self.target.disk, None);
         let bytes = file.disk(self.target.disk, &in_place).read(&file.path);
         let bytes = bytes.map_err(disk_error("read", &file.path))?;
         let (parts, held) = match read::guarded(|| self.parts(file, &bytes)) {
@@ -524,7 +524,7 @@ impl<'a> Intake<'a> {
 
     fn conversations(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
         let all = self.target.disk;
-        let in_place = InPlace(all);
+        let in_place = InPlace(all, None);
         let disk = file.disk(all, &in_place);
         let mut beside = Beside::default();
         each_record(disk, &file.path, &mut |number, record| match record

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::partition::{NewRecord, forgotten_ids};
 use super::{ImportError, Target, disk_error};
 use crate::contract::time::Day;
-use crate::os::Open;
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
@@ -56,7 +55,8 @@ impl OtherDays {
                 self.days.entry(IdKey::of(&id)).or_insert(day);
             }
             let path = folder.join(&name);
-            let file = target.disk.open(&path, Open::Read).map_err(disk_error("open", &path))?;
+            let file =
+                target.disk.open_beneath(target.root, &path).map_err(disk_error("open", &path))?;
             let stat = file.stat().map_err(disk_error("inspect", &path))?;
             let mut lines = Lines::new(file, stat.len);
             while let Some((_, line)) = lines.next_line().map_err(disk_error("read", &path))? {

@@ -438,15 +438,17 @@ impl Growing {
         let path = family.data_path(partition);
         let data = target.root.join(&path);
         let mut growing = Growing::of(data.clone());
-        let file = match target.disk.open(&data, Open::Read) {
+        let file = match target.disk.open_beneath(target.root, &data) {
             Ok(file) => Some(file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(disk_error("open", &data)(error)),
         };
         let foreign = || ImportError::Foreign { path: path.clone() };
         let manifest = target.root.join(family.manifest_path(partition));
-        let manifest =
-            target.disk.read_if_present(&manifest).map_err(disk_error("read", &manifest))?;
+        let manifest = target
+            .disk
+            .read_beneath(target.root, &manifest)
+            .map_err(disk_error("read", &manifest))?;
         let Some(manifest) = manifest else {
             // Data without a manifest: a first import that was interrupted, or somebody at work.
             let stat = file.map(|file| file.stat()).transpose();
@@ -661,7 +663,7 @@ impl Growing {
         let new = target.disk.open(&path, Open::CreateNew(MODE));
         let new = new.map_err(disk_error("create", &path))?;
         if self.bytes > 0 {
-            let old = target.disk.open(&self.data, Open::Read);
+            let old = target.disk.open_beneath(target.root, &self.data);
             let copied = old.and_then(|old| copy(&old, &new, self.bytes));
             copied.map_err(disk_error("copy", &self.data))?;
         }
@@ -988,7 +990,8 @@ fn our_manifest(
     partition: &str,
 ) -> Result<Option<Value>, ImportError> {
     let path = target.root.join(family.manifest_path(partition));
-    let manifest = target.disk.read_if_present(&path).map_err(disk_error("read", &path))?;
+    let manifest =
+        target.disk.read_beneath(target.root, &path).map_err(disk_error("read", &path))?;
     let manifest = manifest.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).ok());
     Ok(manifest.filter(|one| one["producer"]["name"] == PRODUCER))
 }
@@ -1014,7 +1017,7 @@ fn each_record(
     f: &mut dyn FnMut(u64, &Value),
 ) -> Result<(), ImportError> {
     let data = target.root.join(family.data_path(partition));
-    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let file = target.disk.open_beneath(target.root, &data).map_err(disk_error("open", &data))?;
     let len = match our_manifest(target, family, partition)? {
         Some(manifest) => manifest["integrity"]["bytes"].as_u64().unwrap_or(0),
         None if only_ours => return Ok(()),
@@ -1050,7 +1053,7 @@ fn hash_of(
     manifest: &Value,
 ) -> Result<Option<Digest>, ImportError> {
     let data = target.root.join(family.data_path(partition));
-    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let file = target.disk.open_beneath(target.root, &data).map_err(disk_error("open", &data))?;
     let lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
     let (_, hash) = lines.finish().map_err(disk_error("read", &data))?;
     Ok(Some(hash))
@@ -1070,7 +1073,7 @@ fn blank(
     let mut after = Growing::of(data.clone());
     after.gone = gone_of(&manifest);
     let whole = hash_of(target, family, partition, &manifest)? == declared_hash(&manifest);
-    let file = target.disk.open(&data, Open::Read).map_err(disk_error("open", &data))?;
+    let file = target.disk.open_beneath(target.root, &data).map_err(disk_error("open", &data))?;
     let mut lines = Lines::new(file, manifest["integrity"]["bytes"].as_u64().unwrap_or(0));
     let mut block = String::new();
     while let Some((at, line)) = lines.next_line().map_err(disk_error("read", &data))? {

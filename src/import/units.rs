@@ -123,7 +123,7 @@ pub(crate) fn each_unit(
     clock: Clock,
     take: &mut TakeUnit<'_>,
 ) -> Result<(), ImportError> {
-    let in_place = InPlace(disk);
+    let in_place = InPlace(disk, None);
     let disk = file.disk(disk, &in_place);
     let zone = clock.zone;
     let (path, name) = (file.path.as_path(), file.name.as_str());

@@ -15,7 +15,7 @@ use super::redact::Redaction;
 use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
 use crate::config::{Profile, ProviderConfig};
-use crate::contract::shown::steers;
+use crate::contract::shown::named;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -128,8 +128,8 @@ impl Provider for CommandProvider {
     }
 }
 
-/// The end of what a program said, on one line: without keys, addresses and numbers of people, without
-/// characters that steer a terminal, and without lines of the prompt.
+/// The end of what a program said, on one line: without keys, addresses and numbers of people, with
+/// names for characters that steer a terminal, and without lines of the prompt.
 fn last_words(said: &str, asked: &str) -> String {
     // What was cut at its beginning may begin within a key.
     let said = match said.len() < process::STDERR_BYTES_MAX {
@@ -140,8 +140,8 @@ fn last_words(said: &str, asked: &str) -> String {
     let lines = said.lines().map(str::trim).filter(|line| !is_of_prompt(line));
     let kept = lines.collect::<Vec<_>>().join("\n");
     let redaction = Redaction { emails: true, phones: true, keys: true, accounts: true };
-    let clean: String = redaction.apply(&kept).0.chars().filter(|c| !steers(*c)).collect();
-    let line = clean.split_whitespace().collect::<Vec<_>>().join(" ");
+    let redacted = redaction.apply(&kept).0;
+    let line = named(&redacted).split_whitespace().collect::<Vec<_>>().join(" ");
     let start = line.char_indices().rev().nth(LAST_WORDS).map(|(at, _)| at);
     match start {
         Some(at) => {
@@ -191,7 +191,10 @@ mod tests {
         let said = "Loading…\nA long line of the prompt\nkey sk-abcdef0123456789abcdef\r\n\u{1b}[31mmodel \
                     file\u{202e} not found\u{7}, write to ana@example.org\n";
         let words = last_words(said, "Read: A long line of the prompt, and so on");
-        assert_eq!(words, "Loading… key [key] [31mmodel file not found, write to [email]");
+        assert_eq!(
+            words,
+            "Loading… key [key] (U+001B)[31mmodel file(U+202E) not found(U+0007), write to [email]"
+        );
         assert_eq!(last_words(" \n", ""), "");
         let long = last_words(&"word ".repeat(500), "");
         assert!(long.starts_with("…word ") && long.chars().count() <= LAST_WORDS + 1, "{long}");

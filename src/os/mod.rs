@@ -151,13 +151,18 @@ pub trait Disk: Send + Sync {
 }
 
 /// A disk whose files are opened in place: a link anywhere on a path is an error, also one that appeared after the
-/// path was checked.
-pub(crate) struct InPlace<'d>(pub &'d dyn Disk);
+/// path was checked. Or, below a folder, one on which no link leads out of it.
+pub(crate) struct InPlace<'d>(pub &'d dyn Disk, pub Option<&'d Path>);
 
 impl Disk for InPlace<'_> {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        let how = if how == Open::Read { Open::ReadInPlace } else { how };
-        self.0.open(path, how)
+        match (how, self.1) {
+            (Open::Read, None) => self.0.open(path, Open::ReadInPlace),
+            (Open::Read, Some(folder)) if path.starts_with(folder) => {
+                self.0.open_beneath(folder, path)
+            }
+            _ => self.0.open(path, how),
+        }
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
@@ -209,35 +214,44 @@ impl Disk for InPlace<'_> {
 impl dyn Disk + '_ {
     /// The whole content of a file.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.read_opened(path, Open::Read)
-    }
-
-    /// The same of a path without links.
-    pub(crate) fn read_in_place(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.read_opened(path, Open::ReadInPlace)
-    }
-
-    fn read_opened(&self, path: &Path, how: Open) -> io::Result<Vec<u8>> {
-        let file = self.open(path, how)?;
-        let len = file.stat()?.len;
-        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0).min(1 << 30));
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            let count = file.read_at(&mut buffer, bytes.len() as u64)?;
-            if count == 0 {
-                return Ok(bytes);
-            }
-            bytes.extend_from_slice(&buffer[..count]);
-        }
+        read_up_to(self.open(path, Open::Read)?.as_ref(), u64::MAX)
     }
 
     /// The whole content of a file, or `None` when it is absent.
     pub fn read_if_present(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match self.read(path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
+        if_present(self.read(path))
+    }
+
+    /// Where a path in a folder leads once every link is followed; an error when that is out of the folder. What is then
+    /// opened in place has not become a link meanwhile.
+    pub(crate) fn within(&self, folder: &Path, path: &Path) -> io::Result<PathBuf> {
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let real = self.real_path(path)?;
+        match real.starts_with(self.real_path(folder)?) {
+            true => Ok(real),
+            false => {
+                let why = "a link leads out of the folder";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
         }
+    }
+
+    /// Whether a path is a link, or leads nowhere.
+    pub(crate) fn is_link(&self, path: &Path) -> bool {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
+        let meant = self.real_path(parent).map(|parent| parent.join(name));
+        !matches!((meant, self.real_path(path)), (Ok(meant), Ok(real)) if meant == real)
+    }
+
+    /// Opens a file to read it, by a path in a folder of which no link leads out.
+    pub(crate) fn open_beneath(&self, folder: &Path, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+        self.open(&self.within(folder, path)?, Open::ReadInPlace)
+    }
+
+    /// The whole content of such a file, or `None` when it is absent.
+    pub(crate) fn read_beneath(&self, folder: &Path, path: &Path) -> io::Result<Option<Vec<u8>>> {
+        let file = self.open_beneath(folder, path);
+        if_present(file.and_then(|file| read_up_to(file.as_ref(), u64::MAX)))
     }
 
     /// Replaces a file as a whole and durably: temporary name in the same directory, write, sync,
@@ -296,6 +310,39 @@ impl dyn Disk + '_ {
             self.remove_file(&dir.join(name))?;
         }
         Ok(())
+    }
+}
+
+/// Reads a file, and at most one piece more than so many bytes: then the caller sees that it is larger. The disk may say
+/// something else about its length, and it may grow meanwhile.
+pub(crate) fn read_up_to(file: &dyn DiskFile, limit: u64) -> io::Result<Vec<u8>> {
+    let expected = usize::try_from(file.stat()?.len.min(limit)).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(expected.min(1 << 30));
+    let mut buffer = vec![0; 1 << 16];
+    while bytes.len() as u64 <= limit {
+        let count = file.read_at(&mut buffer, bytes.len() as u64)?;
+        if count == 0 {
+            break;
+        }
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+    Ok(bytes)
+}
+
+/// Whether a path is at fault, and not the disk.
+pub(crate) fn can_never_be_read(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let of_path =
+        matches!(error.kind(), InvalidFilename | InvalidInput | IsADirectory | NotADirectory);
+    is_loop || of_path
+}
+
+fn if_present(read: io::Result<Vec<u8>>) -> io::Result<Option<Vec<u8>>> {
+    match read {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

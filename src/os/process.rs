@@ -246,8 +246,23 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_end_is_ended() {
-        let slow = run(&shell("sleep 600 & sleep 600", 100, 100), b"");
+        let folder = tempfile::tempdir().unwrap();
+        let pids = folder.path().join("pids");
+        let script = format!("sleep 600 & echo $! $$ > {}; sleep 600", pids.display());
+        let slow = run(&shell(&script, 100, 3_000), b"");
         assert!(matches!(slow, Err(ProcessError::Timeout { .. })), "{slow:?}");
+        // With all that it started. Their numbers stay until somebody waits for them.
+        let is_gone = |pid: &str| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        let pids = std::fs::read_to_string(pids).unwrap();
+        assert_eq!(pids.split_whitespace().count(), 2, "{pids}");
+        let until = Instant::now() + Duration::from_secs(60);
+        while !pids.split_whitespace().all(is_gone) {
+            assert!(Instant::now() < until, "one of {pids} still runs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let flood = run(&shell("yes", 1000, 300_000), b"");
         assert!(matches!(flood, Err(ProcessError::TooMuch { .. })), "{flood:?}");
         let closed = run(&shell("exec >&-; sleep 600", 100, 100), b"");

@@ -6,11 +6,11 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
 };
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 
 use super::{Clock, Disk, DiskFile, Open, Stat};
@@ -106,12 +106,24 @@ fn open_in_place(path: &Path) -> io::Result<File> {
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
         Ok(file) => Ok(file.into()),
         // Kernels before 5.6 and some sandboxes do not have the call.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-            OpenOptions::new().read(true).custom_flags(flags).open(path)
-        }
+        Err(Errno::NOSYS | Errno::PERM) => open_step_by_step(path, flags),
         Err(error) => Err(error.into()),
     }
+}
+
+/// The same with one call for each folder on the path: none of them may be a link.
+fn open_step_by_step(path: &Path, flags: OFlags) -> io::Result<File> {
+    let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let start = if path.is_absolute() { "/" } else { "." };
+    let mut at = openat(CWD, start, folder, Mode::empty())?;
+    let is_step =
+        |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    let mut steps = path.components().filter(is_step).peekable();
+    while let Some(step) = steps.next() {
+        let how = if steps.peek().is_some() { folder } else { flags | OFlags::NOFOLLOW };
+        at = openat(&at, step.as_os_str(), how, Mode::empty())?;
+    }
+    Ok(at.into())
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
@@ -374,6 +386,7 @@ impl Disk for HostDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::InPlace;
 
     #[test]
     fn replace_is_whole_and_leaves_no_temporary() {
@@ -397,7 +410,7 @@ mod tests {
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
             let error = disk.read(path).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{}", path.display());
-            assert!(disk.read_in_place(path).is_err());
+            assert!(disk.open(path, Open::ReadInPlace).is_err());
         }
         assert!(disk.open(&pipe, Open::ReadWrite).is_err());
         assert_eq!(disk.read(Path::new("/dev/null")).unwrap(), b"");
@@ -410,13 +423,42 @@ mod tests {
         fs::create_dir(dir.path().join("real")).unwrap();
         fs::write(dir.path().join("real/a.txt"), "words").unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
-        assert_eq!(disk.read_in_place(&root.join("real/a.txt")).unwrap(), b"words");
+        let there = root.join("real/../real/a.txt");
+        assert!(disk.open(&there, Open::ReadInPlace).is_ok());
+        assert!(open_step_by_step(&there, OFlags::RDONLY).is_ok());
         std::os::unix::fs::symlink("real", dir.path().join("folder")).unwrap();
         std::os::unix::fs::symlink("real/a.txt", dir.path().join("file")).unwrap();
         for linked in ["folder/a.txt", "file"] {
             assert_eq!(disk.read(&root.join(linked)).unwrap(), b"words");
-            assert!(disk.read_in_place(&root.join(linked)).is_err(), "{linked}");
+            assert!(disk.open(&root.join(linked), Open::ReadInPlace).is_err(), "{linked}");
+            // As a kernel without `openat2` opens it.
+            assert!(open_step_by_step(&root.join(linked), OFlags::RDONLY).is_err(), "{linked}");
         }
+    }
+
+    #[test]
+    fn a_link_within_a_folder_is_followed_and_one_out_of_it_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk: &dyn Disk = &HostDisk;
+        let folder = dir.path().join("folder");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("a"), "words").unwrap();
+        fs::write(dir.path().join("secret"), "secret").unwrap();
+        for (name, to) in [("near", "a"), ("far", "../secret"), ("up", "..")] {
+            std::os::unix::fs::symlink(to, folder.join(name)).unwrap();
+        }
+        let read = |name: &str| disk.read_beneath(&folder, &folder.join(name));
+        for name in ["a", "near", "up/folder/a"] {
+            assert_eq!(read(name).unwrap().unwrap(), b"words", "{name}");
+        }
+        assert!(read("none").unwrap().is_none());
+        for name in ["far", "up/secret", "../secret", "/etc/hostname"] {
+            assert_eq!(read(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
+        }
+        let beneath = InPlace(disk, Some(&folder));
+        assert!(beneath.open(&folder.join("near"), Open::Read).is_ok());
+        assert!(beneath.open(&folder.join("far"), Open::Read).is_err());
+        assert!(beneath.open(&dir.path().join("secret"), Open::Read).is_ok(), "it lies elsewhere");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::contract::hash::{Digest, Hasher, sha256};
-use crate::os::Disk;
+use crate::os::{Disk, Open, read_up_to};
 
 /// Most files in a pack.
 pub(crate) const PACK_FILES_MAX: usize = 1_000;
@@ -132,7 +132,7 @@ impl PackFiles {
         let mut reader = Reader { disk, folder, files: std::mem::take(&mut self.files), bytes };
         let added = match stat.is_dir {
             true => reader.walk(from, &format!("{name}/"), 1),
-            false => reader.add(from, name.to_owned(), stat.len),
+            false => reader.add(from, name.to_owned()),
         };
         self.files = reader.files;
         added.map(|()| true)
@@ -250,24 +250,26 @@ impl Reader<'_> {
             }
             let path = dir.join(&name);
             let Some(stat) = self.disk.stat(&path).map_err(failed(&path))? else { continue };
-            self.stays_inside(&path)?;
             let relative = format!("{prefix}{name}");
             if stat.is_dir {
+                self.within(&path)?;
                 self.walk(&path, &format!("{relative}/"), depth + 1)?;
             } else {
-                self.add(&path, relative, stat.len)?;
+                self.add(&path, relative)?;
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, path: &Path, name: String, len: u64) -> Result<(), PackError> {
+    fn add(&mut self, path: &Path, name: String) -> Result<(), PackError> {
         if self.files.contains_key(&name) {
             return Ok(());
         }
-        self.count(len, &name)?;
-        let read = self.disk.read(path);
+        // No link is followed any more: one may have taken the place of the file meanwhile.
+        let file = self.disk.open(&self.within(path)?, Open::ReadInPlace);
+        let read = file.and_then(|file| read_up_to(file.as_ref(), PACK_FILE_BYTES_MAX));
         let bytes = read.map_err(|source| PackError::Read { path: path.to_owned(), source })?;
+        self.count(bytes.len() as u64, &name)?;
         self.files.insert(name, bytes);
         Ok(())
     }
@@ -286,16 +288,12 @@ impl Reader<'_> {
         Err(PackError::TooLarge { what })
     }
 
-    fn stays_inside(&self, path: &Path) -> Result<(), PackError> {
-        // Only the real disk has links; on other disks both calls fail and no link is followed.
-        let (Ok(folder), Ok(real)) = (self.folder.canonicalize(), path.canonicalize()) else {
-            return Ok(());
-        };
-        if real.starts_with(folder) {
-            Ok(())
-        } else {
-            Err(PackError::Outside { path: path.display().to_string() })
-        }
+    /// Where a path leads, which must be in the folder.
+    fn within(&self, path: &Path) -> Result<PathBuf, PackError> {
+        self.disk.within(self.folder, path).map_err(|source| match source.kind() {
+            io::ErrorKind::InvalidInput => PackError::Outside { path: path.display().to_string() },
+            _ => PackError::Read { path: path.to_owned(), source },
+        })
     }
 }
 
@@ -327,6 +325,33 @@ mod tests {
         fs::write(dir.path().join("secret"), "s").unwrap();
         std::os::unix::fs::symlink(dir.path().join("secret"), pack.join("link")).unwrap();
         assert!(matches!(PackFiles::read(&HostDisk, &pack), Err(PackError::Outside { .. })));
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "a test may write its own fixture")]
+    fn a_link_that_takes_the_place_of_a_file_of_a_pack_brings_nothing_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let pack = dir.path().join("pack");
+        fs::create_dir(&pack).unwrap();
+        fs::write(dir.path().join("secret"), "outside").unwrap();
+        fs::write(pack.join("a"), "inside").unwrap();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::os::unix::fs::symlink("../secret", dir.path().join("new")).unwrap();
+                    fs::rename(dir.path().join("new"), pack.join("a")).unwrap();
+                    fs::write(dir.path().join("new"), "inside").unwrap();
+                    fs::rename(dir.path().join("new"), pack.join("a")).unwrap();
+                }
+            });
+            for _ in 0..10_000 {
+                if let Ok(files) = PackFiles::read(&HostDisk, &pack) {
+                    assert_eq!(files.get("a").unwrap(), Some(&b"inside"[..]));
+                }
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

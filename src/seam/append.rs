@@ -109,10 +109,10 @@ fn one_line(record: &str) -> String {
 
 /// Opens the queue, creating it durably if it is not there.
 fn open(disk: &dyn Disk, queue: &Path) -> io::Result<std::sync::Arc<dyn DiskFile>> {
-    if disk.stat(queue)?.is_some() {
-        return disk.open(queue, Open::ReadWrite);
-    }
     let parent = queue.parent().unwrap_or(Path::new("."));
+    if disk.stat(queue)?.is_some() {
+        return disk.open(&disk.within(parent, queue)?, Open::ReadWrite);
+    }
     disk.create_dir_all(parent)?;
     let file = disk.open(queue, Open::ReadWrite)?;
     disk.sync_dir(parent)?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use crate::contract::hash::{Digest, Hasher, sha256};
 pub use crate::facts::queue::{ConsumedBatch, Identity, Position};
-use crate::os::{Disk, DiskFile, Open};
+use crate::os::{Disk, DiskFile};
 
 /// How many bytes at each end of the consumed part are compared at every start.
 pub(crate) const EDGE_BYTES: usize = 64 << 10;
@@ -108,6 +108,12 @@ impl fmt::Display for Change {
     }
 }
 
+/// Opens a queue file to read it. Its name may be a link within its folder only: with a link out of it, whoever may write
+/// to the folder could make the service read, and quote in its quarantine, what only the service may read.
+pub(crate) fn open_queue(disk: &dyn Disk, path: &Path) -> std::io::Result<Arc<dyn DiskFile>> {
+    disk.open_beneath(path.parent().unwrap_or(path), path)
+}
+
 /// The queue file of a position, with its errors worded.
 #[derive(Clone)]
 pub(super) struct QueueFile {
@@ -126,7 +132,7 @@ impl QueueFile {
     }
 
     pub(super) fn open(&self) -> Result<Option<Arc<dyn DiskFile>>, QueueError> {
-        match self.disk.open(&self.path, Open::Read) {
+        match open_queue(self.disk.as_ref(), &self.path) {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.io("open the queue file")(error)),

@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::os::{Disk, DiskFile, Open};
+use crate::os::{Disk, Open, read_up_to};
 
 /// Longest perspective id.
 pub(crate) const ID_CHARS_MAX: usize = 64;
@@ -195,7 +195,7 @@ impl<'a> RunDir<'a> {
         let Some(real) = self.confined(path)? else { return Ok(None) };
         let failed = |source| RunDirError::Read { path: path.0.clone(), source };
         let file = self.disk.open(&real, Open::ReadInPlace).map_err(failed)?;
-        let bytes = read_some(file.as_ref(), limit).map_err(failed)?;
+        let bytes = read_up_to(file.as_ref(), limit).map_err(failed)?;
         let len = bytes.len() as u64;
         if len > limit {
             return Err(RunDirError::TooLarge { path: path.0.clone(), bytes: len, limit });
@@ -309,21 +309,7 @@ impl<'a> RunDir<'a> {
 
 /// Reads at most one byte more than `limit`, so that the caller can detect a larger file.
 pub(crate) fn read_bounded(disk: &dyn Disk, path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    read_some(disk.open(path, Open::Read)?.as_ref(), limit)
-}
-
-fn read_some(file: &dyn DiskFile, limit: u64) -> io::Result<Vec<u8>> {
-    let expected = usize::try_from(file.stat()?.len.min(limit)).unwrap_or(0);
-    let mut bytes = Vec::with_capacity(expected);
-    let mut buffer = vec![0; 1 << 16];
-    while bytes.len() as u64 <= limit {
-        let count = file.read_at(&mut buffer, bytes.len() as u64)?;
-        if count == 0 {
-            break;
-        }
-        bytes.extend_from_slice(&buffer[..count]);
-    }
-    Ok(bytes)
+    read_up_to(disk.open(path, Open::Read)?.as_ref(), limit)
 }
 
 fn without_line_end(line: &[u8]) -> &[u8] {

@@ -27,7 +27,7 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::facts::agent_run::FileMark;
 use crate::log::Reader;
-use crate::os::{Disk, DiskFile, FileVersion, Open, Stat};
+use crate::os::{Disk, DiskFile, FileVersion, Stat};
 use crate::projections::runs::{AgentRuns, described};
 
 /// How often the folder is looked at.
@@ -142,7 +142,7 @@ impl Folder {
             return Ok(());
         }
         let text = |error: std::io::Error| error.to_string();
-        let open = self.disk.open(&self.dir.join(name), Open::Read).map_err(text)?;
+        let open = self.disk.open_beneath(&self.dir, &self.dir.join(name)).map_err(text)?;
         if file.seen.as_ref().is_none_or(|seen| seen.inode != stat.inode) {
             *file = begin(self.runs.log(), name, &*open)?;
         }
@@ -236,7 +236,7 @@ pub(crate) fn changed_files(disk: &dyn Disk, dir: &Path, log: &Reader) -> BTreeM
 }
 
 fn changed(disk: &dyn Disk, dir: &Path, name: &str, log: &Reader) -> Option<String> {
-    let file = disk.open(&dir.join(name), Open::Read).ok()?;
+    let file = disk.open_beneath(dir, &dir.join(name)).ok()?;
     let mark = mark_of(log, name, &*file).ok()??;
     let is_whole = mark.covered == mark.end;
     if is_whole && hashed(&*file, mark.end).ok()?.finish() == mark.sha256 {

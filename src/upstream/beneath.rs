@@ -27,6 +27,21 @@ pub(super) fn open(
     }
 }
 
+/// The same of a path that a request names, in one of the roots.
+pub(super) fn open_named(
+    disk: &dyn Disk,
+    roots: &[PathBuf],
+    path: &Path,
+    shown: &str,
+) -> Result<Option<Arc<dyn DiskFile>>, Defect> {
+    let Some(real) = inside(disk, roots, path, shown)? else { return Ok(None) };
+    match disk.open(&real, Open::ReadInPlace) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Defect::of_named_path("read", shown, &error)),
+    }
+}
+
 /// The path with links resolved, made sure to lie in one of the roots; `None` when absent. An error names
 /// it as it is `shown`: published files name no place of this machine.
 pub(super) fn inside(

@@ -7,6 +7,7 @@ use std::io;
 
 use crate::contract::vocabulary::{AckStatus, ErrorClass, ReasonCode};
 use crate::facts::failure::ErrorDetails;
+use crate::os::can_never_be_read;
 
 /// Characters of a path that a message repeats.
 const PATH_CHARS: usize = 200;
@@ -172,15 +173,6 @@ impl From<Defect> for ResolveError {
             details: defect.details,
         }
     }
-}
-
-/// Whether a path is at fault, and not the disk.
-fn can_never_be_read(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
-    let is_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    let of_path =
-        matches!(error.kind(), InvalidFilename | InvalidInput | IsADirectory | NotADirectory);
-    is_loop || of_path
 }
 
 /// A path that is short enough for a message.

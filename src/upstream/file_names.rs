@@ -13,7 +13,7 @@ use super::Family;
 use super::lines::Lines;
 use crate::contract::places::folded;
 use crate::contract::versions::file_of_item;
-use crate::os::{Disk, Open};
+use crate::os::Disk;
 
 /// The member that names the file of a record.
 const MEMBER: &[u8] = b"\"source_uri\"";
@@ -50,7 +50,7 @@ pub(crate) fn files_with_words(
         let folder = buses.join(family.data_dir());
         for name in disk.list(&folder).unwrap_or_default() {
             // A file that cannot be read names nothing.
-            let _ = take_file(disk, &folder.join(name), words, &mut files);
+            let _ = take_file(disk, &folder, &name, words, &mut files);
         }
     }
     files
@@ -63,7 +63,7 @@ pub(crate) fn event_files_below(disk: &dyn Disk, buses: &Path, folder: &str) -> 
     let events = buses.join(Family::Events.data_dir());
     for name in disk.list(&events).unwrap_or_default() {
         // A file that cannot be read names nothing.
-        let _ = each_line(disk, &events.join(name), &mut |line| {
+        let _ = each_line(disk, &events, &name, &mut |line| {
             let named = memmem::find_iter(line, MEMBER).filter_map(|at| value_at(&line[at..]));
             let named = named.map(|uri| file_of_item(&uri).to_owned());
             files.extend(named.filter(|name| name.starts_with(&below)));
@@ -80,11 +80,12 @@ fn value_at(line: &[u8]) -> Option<String> {
 
 fn take_file(
     disk: &dyn Disk,
-    path: &Path,
+    folder: &Path,
+    name: &str,
     words: &[String],
     files: &mut BTreeMap<String, String>,
 ) -> io::Result<()> {
-    each_line(disk, path, &mut |line| {
+    each_line(disk, folder, name, &mut |line| {
         if memmem::find(line, MEMBER).is_some()
             && let Ok(record) = serde_json::from_slice(line)
         {
@@ -93,8 +94,13 @@ fn take_file(
     })
 }
 
-fn each_line(disk: &dyn Disk, path: &Path, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-    let file = disk.open(path, Open::Read)?;
+fn each_line(
+    disk: &dyn Disk,
+    folder: &Path,
+    name: &str,
+    take: &mut dyn FnMut(&[u8]),
+) -> io::Result<()> {
+    let file = disk.open_beneath(folder, &folder.join(name))?;
     let len = file.stat()?.len;
     let mut lines = Lines::new(file, len);
     while let Some((_, line)) = lines.next_line()? {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 
-use super::beneath::{inside, outside};
+use super::beneath::{open_named, outside};
 use super::dated::{day_of, set_heads, words};
 use super::defect::Defect;
 use super::moment::Moment;
@@ -21,7 +21,7 @@ use crate::contract::vocabulary::ReasonCode;
 use crate::markup::document::{self, Document};
 use crate::markup::records::{LIST_KINDS, List, Message, Record, Slot, conversation};
 use crate::model::builtin::extract::written::{Order, order_of};
-use crate::os::Disk;
+use crate::os::{Disk, read_up_to};
 use serde_json::{Map, Value};
 
 /// The folder, relative to the bus home.
@@ -247,17 +247,22 @@ impl OtherFiles {
 pub fn read(disk: &dyn Disk, root: &Path, id: &str) -> Result<OtherFile, Defect> {
     let dir = root.join(OTHER_DIR);
     let relative = format!("{OTHER_DIR}/{id}");
-    let path = inside(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?), &relative)?
+    let file = open_named(disk, std::slice::from_ref(&dir), &dir.join(plain(id)?), &relative)?
         .ok_or_else(|| absent(&relative))?;
     let storage = |error| Defect::of_named_path("read", &relative, &error);
-    let stat = disk.stat(&path).map_err(storage)?.ok_or_else(|| absent(&relative))?;
+    // What is true of the open file: another one may have its name meanwhile.
+    let stat = file.stat().map_err(storage)?;
     if stat.is_dir {
         return Err(absent(&relative));
     }
+    let too_many = |count| unreadable(&relative, format!("{count} bytes are too many"));
     if stat.len > OTHER_BYTES_MAX {
-        return Err(unreadable(&relative, format!("{} bytes are too many", stat.len)));
+        return Err(too_many(stat.len));
     }
-    let bytes = disk.read_in_place(&path).map_err(storage)?;
+    let bytes = read_up_to(file.as_ref(), OTHER_BYTES_MAX).map_err(storage)?;
+    if bytes.len() as u64 > OTHER_BYTES_MAX {
+        return Err(too_many(bytes.len() as u64));
+    }
     let content = content(id, &bytes).map_err(|why| unreadable(&relative, why))?;
     let (length, sha256) = (bytes.len() as u64, sha256(&bytes));
     Ok(OtherFile { path: relative, bytes: length, sha256, content })

@@ -6,7 +6,6 @@
 //! query cannot have meant: links, also those to folders, that lead elsewhere, and what is no regular file.
 
 use std::io::ErrorKind;
-use std::path::Path;
 
 use chrono_tz::Tz;
 
@@ -17,7 +16,6 @@ use super::view::Upstream;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
 use crate::facts::note::InputNote;
-use crate::os::Disk;
 
 /// Most files that one query looks at.
 const FILES_MAX: usize = 20_000;
@@ -65,13 +63,6 @@ fn is_of_file(defect: &Defect) -> bool {
         || matches!(defect.reason, ReasonCode::PathOutsideBusHome | ReasonCode::UnknownSourceId)
 }
 
-/// Whether a path is a link.
-fn leads_elsewhere(disk: &dyn Disk, path: &Path) -> bool {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
-    let meant = disk.real_path(parent).map(|parent| parent.join(name));
-    !matches!((meant, disk.real_path(path)), (Ok(meant), Ok(real)) if meant == real)
-}
-
 /// The files below the folder of the bus.
 #[derive(Default)]
 struct OtherFiles {
@@ -98,7 +89,7 @@ fn list(upstream: &Upstream, folder: &str, found: &mut OtherFiles) -> Result<(),
         let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
         let path = upstream.root().join(OTHER_DIR).join(&relative);
         match disk.stat(&path) {
-            Ok(Some(stat)) if stat.is_dir => match leads_elsewhere(disk, &path) {
+            Ok(Some(stat)) if stat.is_dir => match disk.is_link(&path) {
                 true => found.odd += 1,
                 false => list(upstream, &relative, found)?,
             },

@@ -25,6 +25,7 @@ use crate::contract::publish::{said_by_record, together};
 use crate::contract::schema::{self, Violation};
 use crate::contract::time::Day;
 use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode, spellings};
+use crate::os::{Open, read_up_to};
 
 /// Largest selection manifest that is read.
 const SELECTION_BYTES_MAX: u64 = 64 << 20;
@@ -117,11 +118,15 @@ pub fn load(
     let file = locate(upstream, roots, path).map_err(of_manifest)?;
     let file = file.ok_or_else(|| missing(path, "is missing"))?;
     let storage = |error| of_manifest(Defect::of_named_path("read", path, &error));
-    let stat = upstream.disk().stat(&file).map_err(storage)?;
-    if stat.is_none_or(|stat| stat.is_dir || stat.len > SELECTION_BYTES_MAX) {
-        return Err(missing(path, "is not a file of reasonable size"));
-    }
-    let bytes = upstream.disk().read_in_place(&file).map_err(storage)?;
+    let opened = upstream.disk().open(&file, Open::ReadInPlace).map_err(storage)?;
+    let is_folder = opened.stat().map_err(storage)?.is_dir;
+    let bytes = match is_folder {
+        true => None,
+        false => Some(read_up_to(opened.as_ref(), SELECTION_BYTES_MAX).map_err(storage)?),
+    };
+    let bytes = bytes
+        .filter(|bytes| bytes.len() as u64 <= SELECTION_BYTES_MAX)
+        .ok_or_else(|| missing(path, "is not a file of reasonable size"))?;
     let members = members(path, &bytes)?;
     let recorded = members.get("selection_hash").and_then(|raw| small(raw));
     let Some(recorded) = recorded.as_ref().and_then(Value::as_str) else {

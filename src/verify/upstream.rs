@@ -12,7 +12,6 @@ use super::{Report, Tree};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
 use crate::contract::vocabulary::{ErrorClass, ReasonCode};
-use crate::os::Open;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 use crate::upstream::manifest::{self, PartitionManifest};
@@ -68,9 +67,19 @@ pub(super) fn check<'t>(
     let mut found = None;
     for name in family.manifest_names(partition) {
         let path = tree.root.join(family.manifest_dir()).join(&name);
-        if let Some(bytes) = tree.disk.read_if_present(&path)? {
-            found = Some((name, bytes));
-            break;
+        match tree.disk.read_beneath(tree.root, &path) {
+            Ok(Some(bytes)) => {
+                found = Some((name, bytes));
+                break;
+            }
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => return Err(error),
+            Err(error) => {
+                let path = format!("{}/{name}", family.manifest_dir());
+                let message = format!("{path} cannot be read: {error}");
+                report.break_rule(&rules::UPSTREAM_NO_MANIFEST, &path, None, "", message);
+                return Ok(());
+            }
+            Ok(None) => {}
         }
     }
     let manifest = match &found {
@@ -81,8 +90,13 @@ pub(super) fn check<'t>(
         }
         Some((name, bytes)) => read_manifest(family, partition, name, bytes, report).map(Arc::new),
     };
-    let file = match tree.disk.open(&tree.root.join(&data_path), Open::Read) {
+    let file = match tree.disk.open_beneath(tree.root, &tree.root.join(&data_path)) {
         Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            let message = format!("{data_path} cannot be read: {error}");
+            report.break_rule(&rules::UPSTREAM_NO_DATA, &data_path, None, "", message);
+            return Ok(());
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let path = found.map_or_else(
                 || family.manifest_path(partition),

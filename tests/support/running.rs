@@ -78,6 +78,21 @@ impl Drop for Running {
     }
 }
 
+/// The worker processes of a service.
+pub fn workers(service: u32) -> Vec<Pid> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(pid) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut words = command.split(|byte| *byte == 0).skip(1);
+        let of = words.next().filter(|word| *word == b"worker").and_then(|_| words.next());
+        if of == Some(service.to_string().as_bytes()) {
+            found.extend(Pid::from_raw(pid));
+        }
+    }
+    found
+}
+
 /// Waits until something holds.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
