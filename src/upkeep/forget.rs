@@ -48,8 +48,8 @@ pub struct Wanted {
     pub sources: BTreeSet<String>,
     /// Files, by the name that their person knows.
     pub files: BTreeSet<String>,
-    /// Records of requests and of quarantined lines, whose lines go.
-    pub lines: BTreeSet<Seq>,
+    /// Lines of requests and of the quarantine, by their hashes: a log that is made again has other numbers.
+    pub lines: BTreeSet<Digest>,
 }
 
 /// Which lines of the queue are meant.
@@ -253,14 +253,22 @@ fn line_number(event: &Event) -> u64 {
     }
 }
 
+/// The hash of the line that an event is about.
+fn line_hash(event: &Event) -> Option<Digest> {
+    match event {
+        Event::LineQuarantined(bad) => Some(bad.sha256),
+        event => event.taken().map(|taken| taken.line.sha256()),
+    }
+}
+
 /// Whether a part of a line between two quotation marks is one of the names. A line in the quarantine may be no JSON.
 fn has_part(line: &[u8], is_named: impl Fn(&str) -> bool) -> bool {
     let parts = line.split(|byte| *byte == b'"').filter_map(|part| std::str::from_utf8(part).ok());
     parts.into_iter().any(is_named)
 }
 
-/// The records of the lines that are meant. The log is read once.
-pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<Seq>, ReadError> {
+/// The hashes of the lines that are meant. The log is read once.
+pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<Digest>, ReadError> {
     let mut found = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
         let is_bad = entry.tag == codec::LINE_QUARANTINED;
@@ -280,7 +288,7 @@ pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<S
             || !named.authors.is_empty()
                 && log.body(entry.seq)?.is_some_and(|line| has_part(&line, is_author))
         {
-            found.insert(entry.seq);
+            found.extend(line_hash(&event));
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -291,7 +299,7 @@ impl Traces {
     fn take_line(
         &mut self,
         log: &Reader,
-        (named, lines): (&HashSet<&str>, &BTreeSet<Seq>),
+        (named, lines): (&HashSet<&str>, &BTreeSet<Digest>),
         same: &SameRequests,
         entry: &Entry<'_>,
     ) -> Result<(), ReadError> {
@@ -299,7 +307,7 @@ impl Traces {
         let Some(line) = log.body(entry.seq)? else { return Ok(()) };
         let event = entry.event()?;
         let is_gone = |part: &str| named.contains(part) || self.summaries.contains_key(part);
-        if lines.contains(&entry.seq)
+        if line_hash(&event).is_some_and(|hash| lines.contains(&hash))
             || self.requests.contains(&entry.seq)
             || same.has(&event)
             || has_part(&line, is_gone)

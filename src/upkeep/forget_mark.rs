@@ -14,7 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::forget::Wanted;
-use crate::contract::ids::Seq;
+use crate::contract::hash::Digest;
 use crate::os::Disk;
 
 /// Readable by its owner only, as the log is.
@@ -26,7 +26,7 @@ struct Mark {
     summaries: BTreeSet<String>,
     sources: BTreeSet<String>,
     files: BTreeSet<String>,
-    lines: BTreeSet<u64>,
+    lines: BTreeSet<String>,
     of_log: bool,
 }
 
@@ -42,7 +42,8 @@ pub(crate) struct Marked {
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Option<Marked>> {
     let Some(bytes) = disk.read_if_present(path)? else { return Ok(None) };
     let Mark { summaries, sources, files, lines, of_log } = serde_json::from_slice(&bytes)?;
-    let lines = lines.into_iter().map(Seq).collect();
+    let lines = lines.iter().map(|hash| hash.parse());
+    let lines = lines.collect::<Result<_, _>>().map_err(|_| io::ErrorKind::InvalidData)?;
     Ok(Some(Marked { wanted: Wanted { summaries, sources, files, lines }, is_of_log: of_log }))
 }
 
@@ -57,7 +58,7 @@ pub(crate) fn set(disk: &dyn Disk, path: &Path, marked: &Marked) -> io::Result<(
         all.is_of_log &= is_of_log;
     }
     let Marked { wanted: Wanted { summaries, sources, files, lines }, is_of_log: of_log } = all;
-    let lines = lines.into_iter().map(|seq| seq.0).collect();
+    let lines = lines.iter().map(Digest::hex).collect();
     let mark = Mark { summaries, sources, files, lines, of_log };
     disk.replace(path, &serde_json::to_vec(&mark)?, MODE)
 }
@@ -87,10 +88,12 @@ mod tests {
         let wanted = Wanted { sources: a.clone(), ..Wanted::default() };
         set(disk, path, &Marked { wanted, is_of_log: true }).unwrap();
         assert!(read(disk, path).unwrap().unwrap().is_of_log);
-        let wanted = Wanted { files: b.clone(), ..Wanted::default() };
+        let lines = BTreeSet::from([Digest([7; 32])]);
+        let wanted = Wanted { files: b.clone(), lines: lines.clone(), ..Wanted::default() };
         set(disk, path, &Marked { wanted, is_of_log: false }).unwrap();
         let Marked { wanted, is_of_log } = read(disk, path).unwrap().unwrap();
         assert_eq!((wanted.sources, wanted.files, is_of_log), (a, b, false));
+        assert_eq!(wanted.lines, lines);
         disk.replace(path, b"{", MODE).unwrap();
         assert!(read(disk, path).is_err(), "what does not read is not nothing");
         clear(disk, path).unwrap();

@@ -126,7 +126,7 @@ struct Recovery<'a> {
     /// Summaries that acks name and that are not published.
     lost: BTreeSet<String>,
     /// Quarantined lines that were taken back, read from the queue again.
-    lines_gone: BTreeSet<Seq>,
+    lines_gone: BTreeSet<Digest>,
 }
 
 impl Recovery<'_> {
@@ -248,8 +248,8 @@ impl Recovery<'_> {
                         acks.used = true;
                     }
                     let is_gone = self.evidence.blanks.contains(&line.offset);
+                    self.lines_gone.extend(is_gone.then_some(line.sha256));
                     self.engine.bad_line(*line, self.now)?;
-                    self.lines_gone.extend(is_gone.then(|| self.engine.state().applied));
                 }
                 LineContent::Request(request) => {
                     let flows = Arc::clone(&self.flows.read());
