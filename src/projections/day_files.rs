@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::projection::{Comparison, Outcome, Projection, Site, follow};
-use super::stamped_cache::StampedCache;
+use super::stamped_cache::{StampedCache, is_of_cache};
 use crate::contract::ids::Seq;
 use crate::contract::time::Day;
 use crate::export::Committed;
@@ -99,8 +99,53 @@ impl<F: DayFold> DayFiles<F> {
         Ok(())
     }
 
+    /// Does something that needs rows. When they fail, it begins again without them, at the same event of the log.
+    fn with_rows<T>(&mut self, work: impl Fn(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        let at = self.position;
+        match work(self) {
+            Err(error) if is_of_cache(error.as_ref()) => {
+                self.cache.give_up(&self.site, &F::index(&self.site.home));
+                (self.position, self.kept, self.days) = (Seq::ZERO, Seq::ZERO, F::default());
+                if at > Seq::ZERO {
+                    self.advance(Some(at))?;
+                }
+                work(self)
+            }
+            done => done,
+        }
+    }
+
     fn content(&mut self, day: Day) -> Outcome<Option<Vec<u8>>> {
         self.days.content(&self.cache, &self.site.log, day)
+    }
+
+    /// Takes the events of a batch that are new.
+    fn take(&mut self, batch: &[Committed]) -> Outcome<()> {
+        let after = self.position;
+        for committed in batch.iter().filter(|one| one.seq > after) {
+            self.days.take(&self.cache, &self.site.log, committed)?;
+            self.position = committed.seq;
+            // Without a cache nothing may be forgotten.
+            if self.cache.keeps() && self.days.is_full() {
+                self.put()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the changed days, and keeps the rows.
+    fn put(&mut self) -> Outcome<()> {
+        for day in self.days.changed().clone() {
+            self.write(day)?;
+        }
+        // The rows come after the files: a crash in between writes the same files again.
+        let rows = self.days.rows()?;
+        if !rows.is_empty() && self.cache.keep(&self.site.log, self.position, rows)? {
+            self.kept = self.position;
+            self.days.forget();
+        }
+        self.days.changed().clear();
+        Ok(())
     }
 
     fn write(&mut self, day: Day) -> Outcome<()> {
@@ -164,16 +209,7 @@ impl<F: DayFold> Projection for DayFiles<F> {
 
     fn fold(&mut self, batch: &[Committed]) -> Outcome<()> {
         self.open()?;
-        let after = self.position;
-        for committed in batch.iter().filter(|one| one.seq > after) {
-            self.days.take(&self.cache, &self.site.log, committed)?;
-            self.position = committed.seq;
-            // Without a cache nothing may be forgotten.
-            if self.cache.keeps() && self.days.is_full() {
-                self.checkpoint()?;
-            }
-        }
-        Ok(())
+        self.with_rows(|files| files.take(batch))
     }
 
     fn advance(&mut self, until: Option<Seq>) -> Outcome<()> {
@@ -184,16 +220,7 @@ impl<F: DayFold> Projection for DayFiles<F> {
 
     fn checkpoint(&mut self) -> Outcome<Cursor> {
         self.open()?;
-        for day in self.days.changed().clone() {
-            self.write(day)?;
-        }
-        // The rows come after the files: a crash in between writes the same files again.
-        let rows = self.days.rows()?;
-        if !rows.is_empty() && self.cache.keep(&self.site.log, self.position, rows)? {
-            self.kept = self.position;
-            self.days.forget();
-        }
-        self.days.changed().clear();
+        self.with_rows(DayFiles::put)?;
         Ok(Cursor { applied: self.position, bytes: 0 })
     }
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use super::counts::Counts;
 use super::exporter::Exporter;
 use super::projection::{Comparison, Outcome, Projection, Site, follow};
-use super::stamped_cache::StampedCache;
+use super::stamped_cache::{StampedCache, is_of_cache};
 use crate::contract::ids::Seq;
 use crate::export::Committed;
 use crate::export::exposition::Exposition;
@@ -73,11 +73,16 @@ impl Metrics {
         }
         let path = self.site.home.metrics_index();
         let (cache, _, position) = StampedCache::open(&self.site, &path, LAYOUT, REDUCER)?;
-        if let Some(row) = cache.get(COUNTS)? {
-            self.counts = serde_json::from_slice(&row)?;
-            (self.position, self.kept) = (position, position);
-        }
         self.cache = cache;
+        match self.cache.get(COUNTS) {
+            Ok(Some(row)) => {
+                self.counts = serde_json::from_slice(&row)?;
+                (self.position, self.kept) = (position, position);
+            }
+            Ok(None) => {}
+            // The log is counted from its beginning.
+            Err(_) => self.cache.give_up(&self.site, &path),
+        }
         Ok(())
     }
 
@@ -128,7 +133,13 @@ impl Projection for Metrics {
         // The row comes after the file: a crash in between writes the same file again.
         if differs || self.kept != self.position {
             let row = (COUNTS.to_owned(), serde_json::to_vec(&self.counts)?);
-            self.cache.keep(&self.site.log, self.position, vec![row])?;
+            match self.cache.keep(&self.site.log, self.position, vec![row]) {
+                // All counts are in memory too.
+                Err(error) if is_of_cache(error.as_ref()) => {
+                    self.cache.give_up(&self.site, &self.site.home.metrics_index());
+                }
+                kept => drop(kept?),
+            }
             self.kept = self.position;
         }
         Ok(Cursor { applied: self.position, bytes: 0 })

@@ -9,9 +9,9 @@
 //!
 //! See docs/adr/0051-upstream-index-file.md.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -62,25 +62,75 @@ impl IndexStore for MemoryIndex {
     }
 }
 
-impl IndexStore for Cache {
+/// The file of a home. A row that is damaged or lost is made again. A file that fails is removed, and ids are indexed
+/// in memory until the next start: a failing disk costs time, never an attempt.
+struct IndexFile {
+    cache: Cache,
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    failing: Mutex<Failing>,
+}
+
+/// What went wrong with an index file.
+#[derive(Default)]
+struct Failing {
+    /// Rows that were damaged once. One that is damaged again, after it was made anew, is no accident.
+    damaged: HashSet<String>,
+    /// What takes the place of a file that failed.
+    instead: Option<Arc<MemoryIndex>>,
+}
+
+impl IndexFile {
+    /// The file, or what took its place.
+    fn instead(&self) -> Option<Arc<MemoryIndex>> {
+        self.failing.lock().instead.clone()
+    }
+
+    /// Puts memory in the place of the file.
+    fn replaced(&self, error: &LogError) -> Arc<MemoryIndex> {
+        let mut failing = self.failing.lock();
+        let instead = failing.instead.get_or_insert_with(|| {
+            tracing::warn!(%error, "the file of upstream ids fails: they are indexed in memory");
+            if let Err(error) = self.disk.remove_file(&self.path) {
+                tracing::warn!(%error, "the file of upstream ids cannot be removed");
+            }
+            Arc::default()
+        });
+        Arc::clone(instead)
+    }
+}
+
+impl IndexStore for IndexFile {
     fn get(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        match Cache::get(self, key) {
-            // A damaged row counts as lost; its partition is indexed again.
-            Err(LogError::Corrupt(what)) => {
+        if let Some(instead) = self.instead() {
+            return instead.get(key);
+        }
+        match self.cache.get(key) {
+            Ok(row) => Ok(row),
+            Err(LogError::Corrupt(what)) if self.failing.lock().damaged.insert(key.to_owned()) => {
                 tracing::warn!(what, "an upstream partition is indexed again");
                 Ok(None)
             }
-            got => got.map_err(io::Error::other),
+            Err(error) => self.replaced(&error).get(key),
         }
     }
 
     fn put(&self, rows: &[(String, Vec<u8>)]) -> io::Result<()> {
-        let rows = rows.iter().map(|(key, bytes)| (key.as_str(), Some(bytes.as_slice())));
-        Cache::change(self, rows).map_err(io::Error::other)
+        if let Some(instead) = self.instead() {
+            return instead.put(rows);
+        }
+        let changes = rows.iter().map(|(key, bytes)| (key.as_str(), Some(bytes.as_slice())));
+        match self.cache.change(changes) {
+            Ok(()) => Ok(()),
+            Err(error) => self.replaced(&error).put(rows),
+        }
     }
 
     fn damage(&self) -> io::Result<Option<String>> {
-        Ok(self.damaged_rows())
+        match self.instead() {
+            Some(instead) => instead.damage(),
+            None => Ok(self.cache.damaged_rows()),
+        }
     }
 }
 
@@ -88,7 +138,12 @@ impl IndexStore for Cache {
 /// not have one.
 pub fn index_of_home(disk: &Arc<dyn Disk>, path: &Path) -> Arc<dyn IndexStore> {
     match Cache::open(disk, path, LAYOUT) {
-        Ok(cache) => Arc::new(cache),
+        Ok(cache) => Arc::new(IndexFile {
+            cache,
+            disk: Arc::clone(disk),
+            path: path.to_owned(),
+            failing: Mutex::default(),
+        }),
         Err(error) => {
             tracing::info!(%error, "upstream ids are indexed in memory");
             Arc::new(MemoryIndex::default())
@@ -580,10 +635,8 @@ mod tests {
     fn stores_give_back_what_they_were_given() {
         let dir = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Disk> = Arc::new(HostDisk);
-        let stores: [Box<dyn IndexStore>; 2] = [
-            Box::new(MemoryIndex::default()),
-            Box::new(Cache::open(&disk, &dir.path().join("cache"), LAYOUT).unwrap()),
-        ];
+        let stores: [Arc<dyn IndexStore>; 2] =
+            [Arc::new(MemoryIndex::default()), index_of_home(&disk, &dir.path().join("cache"))];
         let row = |key: &str, bytes: &[u8]| (key.to_owned(), bytes.to_vec());
         for store in stores {
             assert_eq!(store.get("a/b").unwrap(), None);

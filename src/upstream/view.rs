@@ -28,6 +28,9 @@ use crate::os::{Disk, DiskFile, FileVersion};
 const HEADS_BYTES_MAX: usize = 32 << 20;
 /// Bytes of broken partitions searched to say which one an unknown id belongs to.
 const ATTRIBUTION_BYTES_MAX: u64 = 256 << 20;
+/// How often lost pages are made again for one search: in a store that fails meanwhile, the first time may be for
+/// nothing.
+const REBUILDS_MAX: usize = 3;
 /// The subtype of a read that lost a race with upstream; starting over heals it.
 pub(super) const CHANGED_WHILE_READ: &str = "UPSTREAM_CHANGED_WHILE_READ";
 /// Manifests larger than this are not read.
@@ -412,14 +415,18 @@ impl Upstream {
         }
         // Only a partition that is about to be used is looked at on disk again.
         let current = self.ready(known, family, name, true)?;
-        if hits.is_err() {
+        if hits.is_ok() && !Arc::ptr_eq(&current.index, &partition.index) {
+            hits = self.matches(known, &current, section, wanted)?;
+            partition = current;
+        }
+        for _ in 0..REBUILDS_MAX {
+            if hits.is_ok() {
+                break;
+            }
             // The store lost pages: what they held is made again.
             self.rebuild(known, family, name)?;
             partition = self.ready(known, family, name, false)?;
             hits = self.matches(known, &partition, section, wanted)?;
-        } else if !Arc::ptr_eq(&current.index, &partition.index) {
-            hits = self.matches(known, &current, section, wanted)?;
-            partition = current;
         }
         match hits {
             Ok(hits) => Ok((partition, hits)),

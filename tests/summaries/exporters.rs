@@ -15,7 +15,7 @@ fn flip_at(path: &Path, places: &[usize]) {
 }
 
 /// A home in which each entry has files.
-fn with_everything() -> ProcessHome {
+pub(super) fn with_everything() -> ProcessHome {
     let home = home();
     let settings = "[exports]\nfeed = true\nmetrics = true\n";
     std::fs::write(home.path("summarizer.toml"), settings).unwrap();
@@ -70,27 +70,42 @@ fn of_a_row(home: &ProcessHome, path: &Path) -> Vec<usize> {
     places.into_iter().find(|places| !places.is_empty()).unwrap_or_default()
 }
 
-/// The first byte, the last one, and some between, one after the other. No byte is free. The file is left changed.
-fn every_byte_counts(home: &ProcessHome, path: &Path, whole: &[u8], rng: &mut support::Rng) {
+/// The commands that check a home.
+const CHECKS: [&[&str]; 3] = [&["replay", "--verify"], &["doctor", "--deep"], &["verify"]];
+
+/// The first byte, the last one, and some between, one after the other. No byte is free. Each check takes its turn,
+/// and in the deep form all of them look at each byte. The file is left changed.
+fn every_byte_counts(
+    home: &ProcessHome,
+    path: &Path,
+    whole: &[u8],
+    turn: usize,
+    rng: &mut support::Rng,
+) {
     let mut places = vec![0, whole.len() - 1];
-    let more = if support::deep() { 100 } else { 1 };
+    let more = if support::deep() { 100 } else { 2 };
     places.extend((0..more).map(|_| rng.below(whole.len() as u64) as usize));
-    for at in places {
+    for (number, at) in places.into_iter().enumerate() {
         let mut changed = whole.to_vec();
         changed[at] ^= 1 << rng.below(8);
         std::fs::write(path, changed).unwrap();
-        let found = home.run(&["replay", "--verify"]);
-        assert_eq!(found.exit, Some(1), "byte {at} of {}: {}", path.display(), found.out);
+        let one = [CHECKS[(turn + number) % CHECKS.len()]];
+        let checks = if support::deep() { &CHECKS[..] } else { &one };
+        for check in checks {
+            let found = home.run(check);
+            let said = format!("{check:?}, byte {at} of {}: {}", path.display(), found.out);
+            assert_eq!(found.exit, Some(1), "{said}");
+        }
     }
 }
 
 #[test]
 fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
     let home = with_everything();
-    let sound: [&[&str]; 3] = [&["replay", "--verify"], &["doctor", "--deep"], &["verify"]];
-    for command in sound {
+    for command in CHECKS {
         home.expect(0, command);
     }
+    let mut turn = 0;
     let mut changed = BTreeSet::new();
     let mut rng = support::Rng::new(5);
     for exporter in ALL {
@@ -107,7 +122,7 @@ fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
             flip_at(&path, &places);
             let said = format!("{} of {}", path.display(), exporter.name);
             let name = path.file_name().unwrap().to_str().unwrap();
-            for command in sound {
+            for command in CHECKS {
                 let found = home.run(command);
                 assert_eq!(found.exit, Some(1), "{command:?}: {said}: {}", found.out);
                 assert!(
@@ -117,7 +132,8 @@ fn a_changed_byte_in_a_file_of_any_projection_is_found_and_mended() {
                 );
             }
             if exporter.name != "caches" {
-                every_byte_counts(&home, &path, &before, &mut rng);
+                every_byte_counts(&home, &path, &before, turn, &mut rng);
+                turn += 1;
             }
             home.expect(0, &["export", "--repair"]);
             if exporter.name != "caches" {

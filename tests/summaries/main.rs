@@ -6,6 +6,7 @@
     reason = "helpers of a test may panic, and it writes what it is about to break"
 )]
 
+mod ailing;
 #[path = "../bus_support/mod.rs"]
 mod bus_support;
 mod defects;

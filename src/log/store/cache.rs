@@ -155,6 +155,16 @@ impl Cache {
         })
     }
 
+    /// How many rows callers have put, as the table counts them.
+    pub(crate) fn rows(&self) -> Result<u64, LogError> {
+        let doing = "read a cache";
+        guarded(doing, || {
+            let txn = self.db.begin_read().map_err(engine(doing))?;
+            let table = txn.open_table(ROWS).map_err(engine(doing))?;
+            Ok(table.len().map_err(engine(doing))?.saturating_sub(1))
+        })
+    }
+
     /// The first rows after a key and below another, at most so many, in order of their keys.
     pub fn page(
         &self,

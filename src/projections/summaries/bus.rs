@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use crate::contract::vocabulary::Stream;
 use crate::export::publish::{Fallback, Publisher};
 use crate::export::summary_bus::{PartitionFacts, PartitionKey, SUMMARIES_DIR};
 use crate::facts::session::{Promoted, Promotion};
-use crate::log::{LogError, Reader};
+use crate::log::Reader;
 use crate::os::Disk;
 use crate::verify::Gate;
 use crate::verify::spread::Helpers;
@@ -43,6 +43,8 @@ pub struct Summaries {
     log: Reader,
     disk: Arc<dyn Disk>,
     publisher: Publisher,
+    /// The cache file.
+    remember: Option<PathBuf>,
     cache: SpillCache,
     index: DayIndex,
     records: RunRecords,
@@ -78,6 +80,7 @@ impl Summaries {
             log: log.clone(),
             disk: Arc::clone(disk),
             publisher,
+            remember: remember.map(Path::to_owned),
             index: DayIndex::open(cache.clone(), None),
             records: RunRecords::open(disk, buses, cache.clone())?,
             cache,
@@ -91,7 +94,7 @@ impl Summaries {
             keeps_free: 0,
         };
         match summaries.recall() {
-            Err(SummariesError::Cache(error)) => summaries.forget(error)?,
+            Err(error) if summaries.may_be_of_cache(&error) => summaries.forget(&error)?,
             recalled => recalled?,
         }
         Ok(summaries)
@@ -116,11 +119,35 @@ impl Summaries {
         Ok(())
     }
 
-    /// Continues without a cache that failed.
-    fn forget(&mut self, error: LogError) -> Result<(), SummariesError> {
+    /// Whether it is worth to begin again without the cache. A row that is lost makes days that do not add up.
+    fn may_be_of_cache(&self, error: &SummariesError) -> bool {
+        self.cache.keeps() && (matches!(error, SummariesError::Cache(_)) || error.is_violation())
+    }
+
+    /// Continues without a cache that failed. The next start makes it anew.
+    fn forget(&mut self, error: &SummariesError) -> Result<(), SummariesError> {
         tracing::warn!(%error, "the publisher continues without a cache file");
+        if let Some(path) = &self.remember
+            && let Err(error) = self.disk.remove_file(path)
+        {
+            tracing::warn!(%error, "the cache file of the publisher cannot be removed");
+        }
         self.cache = SpillCache::default();
         self.start_over()
+    }
+
+    /// Does something that needs the cache, a second time without it where it fails.
+    fn with_cache<T>(
+        &mut self,
+        work: impl Fn(&mut Self) -> Result<T, SummariesError>,
+    ) -> Result<T, SummariesError> {
+        match work(self) {
+            Err(error) if self.may_be_of_cache(&error) => {
+                self.forget(&error)?;
+                work(self)
+            }
+            done => done,
+        }
     }
 
     /// Forgets everything the log can tell again.
@@ -139,17 +166,11 @@ impl Summaries {
 
     /// Publishes what the log says up to an event, and returns how many days of streams changed.
     pub fn publish(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
-        match self.publish_once(until) {
-            Err(SummariesError::Cache(error)) => {
-                self.forget(error)?;
-                self.publish_once(until)
-            }
-            published => published,
-        }
+        self.with_cache(|summaries| summaries.publish_once(until))
     }
 
     fn publish_once(&mut self, until: Option<Seq>) -> Result<usize, SummariesError> {
-        self.read(until)?;
+        self.read_once(until)?;
         if !self.compared {
             self.compare()?;
             self.compared = true;
@@ -265,12 +286,14 @@ impl Summaries {
 
     /// Publishes every day again, whatever the files say and whatever was remembered.
     pub(crate) fn publish_all(&mut self) -> Result<usize, SummariesError> {
-        self.start_over()?;
-        self.read(None)?;
-        let all = self.index.keys()?;
-        self.index.change(all);
-        self.compared = true;
-        self.publish(None)
+        self.with_cache(|summaries| {
+            summaries.start_over()?;
+            summaries.read_once(None)?;
+            let all = summaries.index.keys()?;
+            summaries.index.change(all);
+            summaries.compared = true;
+            summaries.publish_once(None)
+        })
     }
 
     /// The last event it has folded.
@@ -280,6 +303,10 @@ impl Summaries {
 
     /// Folds what the log holds beyond what was read before, with visits to the cache in between.
     pub(super) fn read(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
+        self.with_cache(|summaries| summaries.read_once(until))
+    }
+
+    fn read_once(&mut self, until: Option<Seq>) -> Result<(), SummariesError> {
         loop {
             let Summaries { index, records, read_to, log, .. } = self;
             let (from, mut full) = (*read_to, false);

@@ -75,9 +75,14 @@ fn shown_to(
         return Ok(Seq::ZERO);
     }
     if is_there && matches!(Cache::damage(disk, cache), Ok(None)) {
-        let at = SpillCache::open(disk, Some(cache)).position(log)?;
-        // A publisher that never ended in an orderly way has stored no position.
-        return Ok(at.map_or(Seq::ZERO, |at| at.seq()));
+        match SpillCache::open(disk, Some(cache)).position(log) {
+            // A publisher that never ended in an orderly way has stored no position.
+            Ok(at) => return Ok(at.map_or(Seq::ZERO, |at| at.seq())),
+            Err(SummariesError::Cache(error)) => {
+                tracing::warn!(%error, "the cache of the publisher is not read");
+            }
+            Err(error) => return Err(error),
+        }
     }
     // Without a sound cache it is unknown how far the publisher came, so every file must exist.
     Ok(log.head().0)
