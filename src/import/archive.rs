@@ -1,12 +1,16 @@
 //! Reads files inside a zip archive that is held in memory: what docx and epub are.
 //!
-//! Contract: bounded. An entry is inflated up to [`ENTRY_BYTES_MAX`]; its size and checksum must be
-//! those of the directory. Encrypted entries and archives of more than 4 GiB are refused.
+//! Contract: bounded. All entries that are read from an archive inflate to [`BYTES_MAX`] together, so that a small
+//! file cannot fill the memory; the size and the checksum of each must be those of the directory. Encrypted entries
+//! and archives of more than 4 GiB are refused.
+
+use std::cell::Cell;
+use std::collections::HashMap;
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
-/// Most bytes of one inflated entry.
-const ENTRY_BYTES_MAX: usize = 256 << 20;
+/// Most bytes that the entries of an archive inflate to. Pictures are not read.
+const BYTES_MAX: usize = 64 << 20;
 /// Most entries of an archive.
 const ENTRIES_MAX: usize = 100_000;
 /// The longest comment at the end of an archive, and the record before it.
@@ -16,6 +20,10 @@ const END_BYTES_MAX: usize = (64 << 10) + 22;
 pub(super) struct Archive<'a> {
     bytes: &'a [u8],
     entries: Vec<Entry>,
+    /// The place of each entry by its name; of two with one name the first.
+    places: HashMap<String, usize>,
+    /// Bytes that may still be inflated.
+    left: Cell<usize>,
 }
 
 struct Entry {
@@ -37,14 +45,18 @@ pub(super) enum ArchiveError {
     Locked,
     #[error("it holds no {0}")]
     Missing(String),
-    #[error("{0} is too large")]
+    #[error("{0} is too large, or all that it holds together: more than {limit} MiB", limit = BYTES_MAX >> 20)]
     TooLarge(String),
 }
 
 impl<'a> Archive<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Archive<'a>, ArchiveError> {
         let entries = directory(bytes).ok_or(ArchiveError::Damaged)?;
-        Ok(Archive { bytes, entries })
+        let mut places = HashMap::new();
+        for (place, entry) in entries.iter().enumerate() {
+            places.entry(entry.name.clone()).or_insert(place);
+        }
+        Ok(Archive { bytes, entries, places, left: Cell::new(BYTES_MAX) })
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
@@ -53,17 +65,16 @@ impl<'a> Archive<'a> {
 
     /// The bytes of an entry.
     pub(super) fn read(&self, name: &str) -> Result<Vec<u8>, ArchiveError> {
-        let entry = self.entries.iter().find(|entry| entry.name == name);
-        let entry = entry.ok_or_else(|| ArchiveError::Missing(name.to_owned()))?;
+        let place = self.places.get(name).ok_or_else(|| ArchiveError::Missing(name.to_owned()))?;
+        let entry = &self.entries[*place];
         if entry.encrypted {
             return Err(ArchiveError::Locked);
         }
-        if entry.size > ENTRY_BYTES_MAX {
-            return Err(ArchiveError::TooLarge(name.to_owned()));
-        }
+        let left = self.left.get().checked_sub(entry.size);
+        self.left.set(left.ok_or_else(|| ArchiveError::TooLarge(name.to_owned()))?);
         let packed = packed(self.bytes, entry).ok_or(ArchiveError::Damaged)?;
         let bytes = match entry.method {
-            0 => packed.to_vec(),
+            0 if packed.len() == entry.size => packed.to_vec(),
             8 => decompress_to_vec_with_limit(packed, entry.size)
                 .map_err(|_| ArchiveError::Damaged)?,
             _ => return Err(ArchiveError::Damaged),
@@ -191,6 +202,19 @@ pub(super) mod tests {
         assert_eq!(archive.read("dir/b.txt").unwrap(), b"stored");
         assert_eq!(archive.read("c").unwrap(), b"");
         assert_eq!(archive.read("d"), Err(ArchiveError::Missing("d".into())));
+    }
+
+    #[test]
+    fn what_is_read_of_an_archive_is_bounded_together() {
+        let large = "0".repeat(BYTES_MAX / 4);
+        let bytes = zip(&[("a", &large), ("c", "")]);
+        assert!(bytes.len() < BYTES_MAX / 500, "a small file");
+        let archive = Archive::open(&bytes).unwrap();
+        for _ in 0..4 {
+            assert_eq!(archive.read("a").unwrap().len(), large.len());
+        }
+        assert_eq!(archive.read("a"), Err(ArchiveError::TooLarge("a".into())));
+        assert_eq!(archive.read("c").unwrap(), b"");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use roxmltree::Node;
 use serde_json::{Value, json};
 
 use super::fields::{note_time, time, written_time};
-use super::{LeftOut, NewRecord, office};
+use super::{LeftOut, NewRecord, xml};
 use crate::contract::hash::sha256;
 use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
@@ -20,7 +20,7 @@ pub(crate) struct Feed {
 
 /// Reads a feed; `uri` is the name a person gives the file.
 pub(crate) fn read(uri: &str, text: &str, zone: Tz) -> Result<Feed, String> {
-    let parsed = office::xml(text)?;
+    let parsed = xml::parse(text)?;
     let root = parsed.root_element();
     let channel = root.children().find(|node| name(node) == "channel").unwrap_or(root);
     let title = words(channel, &["title"]);

@@ -8,6 +8,8 @@
 //! manifest and ignores them.
 
 mod archive;
+#[cfg(feature = "internals")]
+pub mod both_ways;
 mod chat_json;
 mod chat_text;
 mod chats;
@@ -36,6 +38,7 @@ mod stream;
 mod talks;
 mod turns;
 pub(crate) mod units;
+mod xml;
 
 pub(crate) use partition::{
     TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere, take_back,

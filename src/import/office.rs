@@ -1,40 +1,15 @@
 //! The text of docx and epub files: zip archives with XML or pages inside.
 
-use roxmltree::{Document as Xml, Node, ParsingOptions};
+use std::collections::HashMap;
+
+use roxmltree::{Document as Xml, Node};
 use serde_json::{Map, Value};
 
-use super::archive::Archive;
+use super::archive::{Archive, ArchiveError};
+use super::xml::parse as xml;
 use crate::contract::publish::{said_by_member, said_by_members, together};
 use crate::markup::document::Document;
 use crate::markup::{html, markdown};
-
-/// Most elements of one XML file.
-const NODES_MAX: u32 = 5_000_000;
-/// The deepest element of one. Readers walk down a tree by recursion, and a stack is small.
-const DEPTH_MAX: usize = 256;
-
-/// Reads an XML text. Documents may declare entities; their expansion is bounded by the parser.
-pub(super) fn xml(text: &str) -> Result<Xml<'_>, String> {
-    let options = ParsingOptions { allow_dtd: true, nodes_limit: NODES_MAX, ..Default::default() };
-    let parsed = Xml::parse_with_options(text, options);
-    let parsed = parsed.map_err(|error| format!("its XML is damaged: {error}"))?;
-    match is_deeper_than(DEPTH_MAX, &parsed) {
-        true => Err(format!("its XML has more than {DEPTH_MAX} elements within one another")),
-        false => Ok(parsed),
-    }
-}
-
-fn is_deeper_than(most: usize, parsed: &Xml<'_>) -> bool {
-    // The nodes come in the order of the text, so what lies around one is still open.
-    let mut open = Vec::new();
-    parsed.root().descendants().any(|node| {
-        while open.last().is_some_and(|around| Some(*around) != node.parent()) {
-            open.pop();
-        }
-        open.push(node);
-        open.len() > most + 1
-    })
-}
 
 /// Reads a docx file: paragraphs, headings, list items, tables, notes and comments.
 pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
@@ -43,6 +18,11 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
         let bytes = archive.read(name).map_err(|error| error.to_string())?;
         String::from_utf8(bytes).map_err(|_| format!("{name} is not UTF-8"))
     };
+    // What a document may lack. One that is too large is refused as a whole.
+    let beside = |name: &str| match archive.read(name) {
+        Err(error @ ArchiveError::TooLarge(_)) => Err(error.to_string()),
+        read => Ok(read.ok().and_then(|bytes| String::from_utf8(bytes).ok())),
+    };
     let main = part("word/document.xml")?;
     let main = xml(&main)?;
     let mut out = String::new();
@@ -50,7 +30,7 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
         blocks(body, &mut out);
     }
     for (name, element) in [("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote")] {
-        let Ok(notes) = part(name) else { continue };
+        let Some(notes) = beside(name)? else { continue };
         let Ok(notes) = xml(&notes) else { continue };
         // The first notes are the separator lines above the notes.
         let real = notes.descendants().filter(|node| is(node, element));
@@ -58,10 +38,10 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
             blocks(note, &mut out);
         }
     }
-    if let Ok(comments) = part("word/comments.xml") {
+    if let Some(comments) = beside("word/comments.xml")? {
         comments_of(&xml(&comments)?, &mut out);
     }
-    let core = part("docProps/core.xml").ok();
+    let core = beside("docProps/core.xml")?;
     let core = core.as_deref().and_then(|text| xml(text).ok());
     let said = |name: &str| {
         let core = core.as_ref()?;
@@ -253,12 +233,14 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
     let package = part(root)?;
     let package = xml(&package)?;
     let folder = root.rsplit_once('/').map_or("", |(folder, _)| folder);
-    let items = || package.descendants().filter(|node| is(node, "item"));
+    let mut items = HashMap::new();
+    for item in package.descendants().filter(|node| is(node, "item")) {
+        items.entry(item.attribute("id")).or_insert(item.attribute("href"));
+    }
     let (mut out, mut pages) = (String::new(), Vec::new());
     for page in package.descendants().filter(|node| is(node, "itemref")) {
         let Some(id) = page.attribute("idref") else { continue };
-        let item = items().find(|item| item.attribute("id") == Some(id));
-        let Some(href) = item.and_then(|item| item.attribute("href")) else { continue };
+        let Some(href) = items.get(&Some(id)).copied().flatten() else { continue };
         let read = html::page(&part(&entry_name(folder, href))?);
         pages.push(said_by_members(&read.members));
         let text = read.text.trim();
@@ -312,6 +294,7 @@ fn entry_name(folder: &str, href: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::archive::tests::zip;
+    use super::super::xml::DEPTH_MAX;
     use super::*;
 
     #[test]

@@ -5,7 +5,7 @@
 
 use memchr::memmem;
 
-use super::office;
+use super::xml;
 use crate::contract::publish::is_plain_mark;
 
 /// Longest name and longest text that are looked at, in bytes.
@@ -64,7 +64,7 @@ fn is_marked_by_xmp(rest: &[u8]) -> bool {
     const END: &[u8] = b"</x:xmpmeta>";
     let Some(end) = memmem::find(rest, END) else { return false };
     let text = String::from_utf8_lossy(&rest[..end + END.len()]);
-    let Ok(parsed) = office::xml(&text) else { return false };
+    let Ok(parsed) = xml::parse(&text) else { return false };
     parsed.descendants().filter(|node| node.is_element()).any(|node| {
         let texts = node.descendants().filter(|one| one.is_text()).filter_map(|one| one.text());
         let texts: Vec<&str> = texts.map(str::trim).filter(|text| !text.is_empty()).collect();
