@@ -907,6 +907,7 @@ fn archived_acks_are_checked_repaired_and_used_by_recover() {
         later(0, &["replay", "--verify"]);
         assert_eq!(std::fs::read(&archived).unwrap(), whole);
     };
+    let checks: [&[&str]; 3] = [&["replay", "--verify"], &["verify"], &["doctor", "--deep"]];
     let mut rng = support::Rng::new(3);
     let more = if support::deep() { 100 } else { 1 };
     let between: Vec<usize> = (0..more).map(|_| rng.below(whole.len() as u64) as usize).collect();
@@ -914,7 +915,9 @@ fn archived_acks_are_checked_repaired_and_used_by_recover() {
         let mut damaged = whole.clone();
         damaged[at] ^= 1 << rng.below(8);
         std::fs::write(&archived, damaged).unwrap();
-        later(1, &["replay", "--verify"]).says(&["run/archive"]);
+        for check in checks {
+            later(1, check).says(&["archive"]);
+        }
     }
     is_repaired();
     std::fs::remove_file(&archived).unwrap();
@@ -1589,4 +1592,195 @@ fn retention_in_steps_removes_the_same_data_as_retention_at_once() {
     home.expect(0, &["log", "verify"]);
     home.expect(0, &["replay", "--verify"]);
     home.expect(0, &["drain"]);
+}
+
+/// The segments of the log are files beside it. No byte of one is free.
+#[test]
+fn a_changed_byte_of_an_archived_segment_is_found_by_every_check() {
+    let home = lived_in();
+    std::fs::write(home.path("summarizer.toml"), "[compaction]\narchive_after = \"1 d\"\n")
+        .unwrap();
+    let later = |args: &[&str]| {
+        let ran = home.command(args).env("SUMMARIZER_TEST_NOW", "2099-01-01T00:00:00Z").output();
+        support::process::Ran::of(ran.unwrap())
+    };
+    assert_eq!(later(&["retain"]).exit, Some(0));
+    let files = std::fs::read_dir(home.path("run/archive")).unwrap();
+    let segments: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(segments.len(), 1, "{segments:?}");
+    let whole = std::fs::read(&segments[0]).unwrap();
+    let checks: [&[&str]; 3] = [&["log", "verify"], &["verify"], &["doctor", "--deep"]];
+    for check in checks {
+        assert_eq!(later(check).exit, Some(0), "{check:?}");
+    }
+    let mut rng = support::Rng::new(7);
+    let more = if support::deep() { 200 } else { 4 };
+    let between = (0..more).map(|_| rng.below(whole.len() as u64) as usize);
+    let places: Vec<usize> = [0, whole.len() - 1].into_iter().chain(between).collect();
+    for at in places {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1 << rng.below(8);
+        std::fs::write(&segments[0], damaged).unwrap();
+        for check in checks {
+            let ran = later(check);
+            assert!(matches!(ran.exit, Some(1..=6)), "{check:?}, byte {at}: {}", ran.out);
+        }
+    }
+    std::fs::write(&segments[0], whole).unwrap();
+    for check in checks {
+        assert_eq!(later(check).exit, Some(0), "{check:?}");
+    }
+}
+
+/// Loses power at each sync and in each write of a retention, and applies it again: nothing is lost, and nothing is
+/// moved twice.
+#[test]
+fn a_retention_that_is_cut_short_at_any_step_is_finished_by_the_next_one() {
+    use summarizer::os::Clock as _;
+    use summarizer::os::sim::{Faults, SimClock, SimDisk};
+    use summarizer::projections::projector::Projections;
+    use summarizer::sequencer::engine::{Engine, EngineOptions};
+    use summarizer::upkeep::retention::{Policy, apply, last, look};
+    use support::requests::scripted;
+    use support::rig::{Rig, World};
+
+    let world = World::new();
+    let requests: Vec<Value> = (0..60).map(|at| scripted(&format!("r{at}"), &["ok"])).collect();
+    world.produce(&lines(&requests), true).unwrap();
+    let mut rig = Rig::open(&world).unwrap();
+    rig.run_to_end().unwrap();
+    rig.finish().unwrap();
+    let filled = world.disk.reboot();
+    let acks = world.read(&world.home.acks());
+    assert!(acks.len() > 10_000, "{} bytes of acks", acks.len());
+
+    let settings = "[retention]\nacks_after = \"1 d\"\nanswers_after = \"1 d\"\n[compaction]\n\
+                    archive_after = \"1 d\"\n";
+    let config = summarizer::config::Config::load(Some(settings), &BTreeMap::new(), 1).unwrap();
+    let now = world.clock.now().plus_ms(10 * 24 * 60 * 60 * 1000);
+    let policy = Policy::of(&config);
+    // As the command does it: the acks are repaired first, then the ages are applied.
+    let retain = |disk: &SimDisk| -> Result<Machine, support::rig::Stop> {
+        let machine = Machine {
+            clock: std::sync::Arc::new(SimClock::at(now)),
+            disk: std::sync::Arc::new(disk.clone()),
+        };
+        let store = support::rig::open_store(&world.on(disk.clone()))?;
+        drop(Projections::open(&machine.disk, &world.home, &store.reader())?);
+        let mut engine = Engine::open(store, EngineOptions::of(&config), now, &mut |_| {})?;
+        let due = look(&*machine.disk, &world.home, &engine, policy, now)?;
+        apply(&machine, &world.home, &mut engine, &due, "test", now)?;
+        engine.close()?;
+        Ok(machine)
+    };
+    let all_acks = |disk: &SimDisk| -> Vec<u8> {
+        let shown: &dyn summarizer::os::Disk = disk;
+        let folder = world.home.root.join("run/archive");
+        let mut names = shown.list(&folder).unwrap_or_default();
+        names.retain(|name| name.starts_with("acks-"));
+        names.sort();
+        let moved = names.iter().map(|name| shown.read(&folder.join(name)).unwrap());
+        let left = shown.read_if_present(&world.home.acks()).unwrap().unwrap_or_default();
+        moved.chain([left]).collect::<Vec<_>>().concat()
+    };
+    let whole = |disk: &SimDisk, said: &str| {
+        assert!(all_acks(disk) == acks, "{said}: acks are lost or stand twice");
+        let store = support::rig::open_store(&world.on(disk.clone())).unwrap();
+        let reader = store.reader();
+        reader.verify(summarizer::contract::ids::Seq(1), None, &mut |_| {}).unwrap();
+        let (_, told) = last(&reader).unwrap().unwrap_or_else(|| panic!("{said}: it is not noted"));
+        assert!(told.frames.is_some() && told.acks.is_some() && told.answers.is_some(), "{said}");
+        let stats = reader.stats().unwrap();
+        assert!(stats.segments > 0, "{said}: no frame was moved");
+        drop(store);
+        // Nothing is left to do.
+        let again = retain(&disk.reboot()).map(drop);
+        again.unwrap_or_else(|error| panic!("{said}: {error}"));
+    };
+
+    let clean = filled.reboot();
+    clean.reset_counts();
+    retain(&clean).unwrap();
+    let counts = clean.counts();
+    whole(&clean, "without a fault");
+    assert!(counts.syncs > 10 && counts.writes > 30, "{counts:?}");
+    let step = if support::deep() { 1 } else { 5 };
+    let syncs =
+        (1..=counts.syncs).map(|at| Faults { crash_at_sync: Some(at), ..Faults::default() });
+    let writes = (1..=counts.writes).step_by(step);
+    let writes = writes.map(|at| Faults { crash_at_write: Some(at), ..Faults::default() });
+    for faults in syncs.chain(writes) {
+        let disk = filled.reboot();
+        disk.reset_counts();
+        disk.set_faults(faults);
+        let cut = retain(&disk);
+        assert!(cut.is_err() && disk.has_crashed(), "{faults:?}");
+        for seed in 0..if support::deep() { 8 } else { 2 } {
+            let said = format!("{faults:?}, seed {seed}");
+            let left = disk.crash(seed);
+            retain(&left).map(drop).unwrap_or_else(|error| panic!("{said}: {error}"));
+            whole(&left, &said);
+        }
+    }
+}
+
+/// A commit of many lines has several frames. Damage in one that is not its first leaves records of half of it: they
+/// are kept, and the lines of the other half are taken again, each once.
+#[test]
+fn a_commit_that_is_damaged_in_a_later_frame_is_recovered_whole() {
+    let home = ProcessHome::new();
+    let ids: Vec<String> = (0..400).map(|at| format!("r{at}")).collect();
+    for id in &ids {
+        home.note(id, &format!("The pump {id} failed on Monday. It works again."));
+    }
+    let requests = ids.iter().map(|id| {
+        // Words that do not pack well: many frames.
+        let noise = |part| summarizer::contract::hash::sha256(format!("{id}{part}")).hex();
+        request(id, ACTIVE, json!({"note": [noise(0), noise(1), noise(2)]}))
+    });
+    home.append(&lines(&requests.collect::<Vec<_>>()));
+    home.expect(0, &["drain"]);
+    let (before, told) = (published(&home), outcomes(&home));
+    assert_eq!(told.len(), ids.len());
+    let sound = home.read(STORE);
+    let damaged_at = || {
+        let path = home.path(STORE);
+        let options = Options::beside(&path);
+        let store = Store::open(Machine::real().disk, &path, options, [7; 16], &mut |_| {}).ok()?;
+        let found = store.reader().verify(summarizer::contract::ids::Seq(1), None, &mut |_| {});
+        match found {
+            Err(summarizer::log::LogError::Damaged { seq, .. }) => Some(seq.0),
+            _ => None,
+        }
+    };
+    let store = store_of(&home);
+    let mut ends = vec![0];
+    let read = store.reader().marks(&mut |seq, _| {
+        ends.push(seq.0);
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    store.close().unwrap();
+    let mut rng = support::Rng::new(4);
+    let mut tried = 0;
+    // Damage that lies within a commit, after its first record.
+    let at = loop {
+        tried += 1;
+        assert!(tried < 5_000, "no byte lies in a later frame of a commit");
+        let mut bytes = sound.clone();
+        bytes[rng.below(sound.len() as u64) as usize] ^= 1 << rng.below(8);
+        std::fs::write(home.path(STORE), &bytes).unwrap();
+        if let Some(seq) = damaged_at()
+            && seq > 1
+            && !ends.contains(&(seq - 1))
+        {
+            break seq;
+        }
+    };
+    let report = recovers(&home, &before);
+    assert_eq!(report["report"]["records_kept"].as_u64().unwrap(), at - 1, "{report}");
+    assert_eq!(outcomes(&home), told);
+    let drained = home.expect(0, &["drain", "--json"]).json();
+    assert!(drained["outcomes"]["completed"].is_null(), "{drained}");
+    assert_eq!(published(&home), before, "summaries changed");
 }

@@ -11,13 +11,16 @@ use super::held_home::{HeldHome, is_home, no_home};
 use super::settings::load_config;
 use super::{Context, ui};
 use crate::home::Home;
-use crate::log::Reader;
+use crate::log::{LogError, Reader};
 use crate::projections::exporters;
 use crate::upkeep::forget::{self, ForgetError};
 use crate::verify::{Gone, Options, Report, Violation, rules, verify_tree};
 
 /// Forgotten summaries that are listed.
 const LISTED: usize = 20;
+
+/// Where old parts of the log are.
+const ARCHIVE: &str = "run/archive";
 
 /// Check the buses of the home and compare its files with its log; or check any bus home from its
 /// files alone
@@ -78,7 +81,7 @@ impl VerifyArgs {
     }
 }
 
-/// Compares every file that follows from the log of the home. A home without a log is only what its
+/// Compares every file that follows from the log of the home, and the archive of the log. A home without a log is only what its
 /// files are, and a process that holds the home writes them meanwhile.
 fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failure> {
     let log = Home::new(&context.home, &load_config(context)?).store();
@@ -100,10 +103,23 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
             return if failure.exit == Exit::Storage { Err(failure) } else { Ok(()) };
         }
     };
-    let compared = exporters::compare(&held.site(context));
+    let site = held.site(context);
+    let compared = exporters::compare(&site);
+    let archive = site.log.check_archive();
+    drop(site);
     let compared = compared.map_err(|error| exporter_failed(&error))?;
     let gone = forgotten(held.engine.log());
     held.close()?;
+    match archive {
+        Err(error @ (LogError::Damaged { .. } | LogError::Corrupt(_))) => {
+            report.break_rule(&rules::LOG, ARCHIVE, None, "", error.to_string());
+        }
+        Err(error) => {
+            let what = "cannot read the archive of the log";
+            return Err(Failure::new(Exit::Storage, what).because(&error));
+        }
+        Ok(()) => {}
+    }
     for difference in compared.differences {
         report.break_rule(&rules::LOG, &difference.path, None, "", difference.what);
     }

@@ -102,7 +102,12 @@ impl Reader {
         }
     }
 
-    /// Compares the bytes of each segment of the range with the hash in the store.
+    /// Compares the bytes of every archive segment with the hash in the store.
+    pub(crate) fn check_archive(&self) -> Result<(), LogError> {
+        self.check_segments(Seq(1), self.head().0)
+    }
+
+    /// The same for the segments of a range.
     fn check_segments(&self, from: Seq, until: Seq) -> Result<(), LogError> {
         let shared = self.shared();
         let txn = shared.begin_read()?;
