@@ -452,7 +452,7 @@ fn a_day_that_is_repaired_or_grows_is_seen_without_a_restart() {
         Upstream::new(
             Arc::new(HostDisk),
             home.path(),
-            Arc::new(summarizer::log::Cache::open(&disk, &cache, "upstream-index.v4").unwrap()),
+            summarizer::upstream::index_of_home(&disk, &cache),
         )
     };
     let upstream = open();
