@@ -649,7 +649,7 @@ mod tests {
         let disk: Arc<dyn Disk> = sim.clone();
         let config = Config::load(None, &BTreeMap::new(), 1).expect("the defaults");
         let to = Home::new(Path::new("/copy"), &config);
-        let backup = Copying { dir: "/copy".into(), without_upstream: false };
+        let backup = Copying { dir: "/copy".into(), without_upstream: false, is_shared: false };
         disk.create_dir_all(Path::new("/home")).expect("a folder");
         disk.create_dir_all(&to.root).expect("a folder");
         disk.replace(Path::new("/home/note.txt"), b"The lamp is on.", 0o640).expect("a file");
