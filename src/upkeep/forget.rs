@@ -220,10 +220,8 @@ impl SameRequests {
     fn of(log: &Reader, requests: &BTreeSet<Seq>) -> Result<SameRequests, ReadError> {
         let mut same = SameRequests::default();
         for seq in requests {
-            let event =
-                log.look(*seq, |tag, version, payload| codec::decode(tag, version, payload))?;
-            let event = event.transpose();
-            let event = event.map_err(|source| ReadError::Event { seq: *seq, source })?;
+            // Its line is not needed.
+            let event = log.get(*seq)?.map(|record| record.event()).transpose()?;
             if let Some(taken) = event.as_ref().and_then(Event::taken) {
                 same.ids.insert(taken.head.request_id.clone());
                 same.keys.insert(taken.key);
