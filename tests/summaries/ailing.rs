@@ -329,8 +329,8 @@ fn caches_that_are_damaged_under_load_cost_time_and_no_attempt_and_no_published_
                 let last = format!("load-{asked}");
                 until("the round ends", || {
                     let acks = home.acks();
-                    let of_last = acks.iter().filter(|ack| ack["request_id"] == last.as_str());
-                    of_last.last().is_some_and(|ack| ack["status"] != "accepted")
+                    let mut of_last = acks.iter().filter(|ack| ack["request_id"] == last.as_str());
+                    of_last.next_back().is_some_and(|ack| ack["status"] != "accepted")
                 });
             }
             home.expect(0, &["digest", "build"]);
