@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -124,6 +124,9 @@ pub(crate) fn own_thresholds(config: &Config) -> Thresholds {
 pub struct AgentRuns {
     writer: Mutex<AgentRunWriter>,
     own: Mutex<OwnRun>,
+    /// Thresholds that were not applied yet, of run logs and of the service's own session.
+    wanted: Mutex<Option<Thresholds>>,
+    own_wanted: Mutex<Option<Thresholds>>,
     log: Reader,
     store: SnapshotStore,
     orders: Orders,
@@ -146,7 +149,19 @@ impl AgentRuns {
         let set_aside = Mutex::default();
         let own = Mutex::new(OwnRun::new(log, own_thresholds(config)));
         let (log, looked) = (log.clone(), AtomicBool::new(true));
-        AgentRuns { writer, own, log, store, orders, projected, set_aside, looked }
+        let (wanted, own_wanted) = (Mutex::default(), Mutex::default());
+        AgentRuns {
+            writer,
+            own,
+            wanted,
+            own_wanted,
+            log,
+            store,
+            orders,
+            projected,
+            set_aside,
+            looked,
+        }
     }
 
     /// Records whether all lines that were in the watched folder at the start are in the log or
@@ -174,15 +189,32 @@ impl AgentRuns {
         self.set_aside.lock().clone()
     }
 
-    /// Puts another configuration in force.
+    /// Puts another configuration in force. The thread that commits calls this, and whoever holds the runs may wait for a
+    /// commit: so nothing waits here, and the next one who takes them applies it.
     pub(crate) fn retune(&self, config: &Config) {
-        self.writer.lock().retune(thresholds(config));
-        self.own.lock().retune(own_thresholds(config));
+        *self.wanted.lock() = Some(thresholds(config));
+        *self.own_wanted.lock() = Some(own_thresholds(config));
+    }
+
+    fn writer(&self) -> MutexGuard<'_, AgentRunWriter> {
+        let mut writer = self.writer.lock();
+        if let Some(thresholds) = self.wanted.lock().take() {
+            writer.retune(thresholds);
+        }
+        writer
+    }
+
+    fn own(&self) -> MutexGuard<'_, OwnRun> {
+        let mut own = self.own.lock();
+        if let Some(thresholds) = self.own_wanted.lock().take() {
+            own.retune(thresholds);
+        }
+        own
     }
 
     /// Appends lines that come from a watched file.
     pub fn append(&self, lines: EventLines<'_>) -> (AppendReport, Result<(), AppendEventsError>) {
-        self.writer.lock().append(&mut self.orders.clone(), lines, None)
+        self.writer().append(&mut self.orders.clone(), lines, None)
     }
 
     pub fn log(&self) -> &Reader {
@@ -191,7 +223,7 @@ impl AgentRuns {
 
     /// Brings the service's own session up to the log.
     pub(crate) fn follow_own(&self) {
-        match self.own.lock().catch_up(&mut self.orders.clone()) {
+        match self.own().catch_up(&mut self.orders.clone()) {
             // The service is ending, and the code that ends it closes the session.
             Ok(()) | Err(OwnRunError::Commit(_)) => {}
             Err(error) => tracing::warn!(
@@ -212,7 +244,7 @@ impl AgentRuns {
     }
 
     fn snapshot_own(&self) -> Result<Value, OrderError> {
-        let mut own = self.own.lock();
+        let mut own = self.own();
         let taken = own.snapshot_now(&mut self.orders.clone());
         drop(own);
         match taken {
@@ -248,12 +280,12 @@ impl AgentRuns {
     /// Answers; when it does, the files of new snapshots are there too.
     pub fn answer(&self, question: RunQuestion) -> Result<Value, OrderError> {
         if let RunQuestion::Snapshot { run_id } = &question {
-            let open = self.own.lock().segment();
+            let open = self.own().segment();
             if run_id == OWN || open.as_ref() == Some(run_id) {
                 return self.snapshot_own();
             }
         }
-        let mut writer = self.writer.lock();
+        let mut writer = self.writer();
         let (answer, noted) = answer(&mut writer, &mut self.orders.clone(), &self.store, question);
         drop(writer);
         self.projected.wait_for(noted);
