@@ -414,12 +414,11 @@ impl Copying {
         Ok(())
     }
 
-    /// Copies what is in a folder, and is there `source`.
-
+    /// Copies `source`, which is a tree or lies in it.
     fn copy_tree(
         &self,
         disk: &Arc<dyn Disk>,
-        folder: &Path,
+        tree: &Path,
         source: &Path,
         target: &Path,
         to: &Home,
@@ -435,9 +434,9 @@ impl Copying {
             return Ok(());
         }
         if !stat.is_dir {
-            return self.copy_file(disk, folder, source, target, to, copied);
+            return self.copy_file(disk, tree, source, target, to, copied);
         }
-        if source != folder && disk.is_link(source) {
+        if source != tree && disk.is_link(source) {
             copied
                 .notes
                 .push(format!("{} is a link to a folder: it is not copied", source.display()));
@@ -450,7 +449,7 @@ impl Copying {
                 continue;
             }
             let (source, target) = (source.join(&name), target.join(&name));
-            self.copy_tree(disk, folder, &source, &target, to, copied)?;
+            self.copy_tree(disk, tree, &source, &target, to, copied)?;
         }
         Ok(())
     }

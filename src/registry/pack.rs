@@ -327,8 +327,8 @@ mod tests {
         assert!(matches!(PackFiles::read(&HostDisk, &pack), Err(PackError::Outside { .. })));
     }
 
-    #[test]
     #[allow(clippy::disallowed_methods, reason = "a test may write its own fixture")]
+    #[test]
     fn a_link_that_takes_the_place_of_a_file_of_a_pack_brings_nothing_in() {
         let dir = tempfile::tempdir().unwrap();
         let pack = dir.path().join("pack");

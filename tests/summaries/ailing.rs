@@ -310,7 +310,7 @@ fn damage_caches(caches: &[PathBuf], stop: &AtomicBool, seed: u64) -> u64 {
 fn caches_that_are_damaged_under_load_cost_time_and_no_attempt_and_no_published_byte() {
     let home = with_everything();
     let caches = caches(&home);
-    let (sessions, rounds) = if support::deep() { (30, 20) } else { (3, 5) };
+    let (sessions, rounds) = if support::deep() { (10, 12) } else { (3, 5) };
     let mut asked = 0;
     for session in 0..sessions {
         let service = Running::start(&home, &["serve"]);
