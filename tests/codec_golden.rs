@@ -395,7 +395,6 @@ fn samples() -> Vec<Event> {
             bags: vec!["bag_1".into()],
             bodies: vec![Seq(8), Seq(9)],
         })),
-        Event::LinesPassed { start: 12, end: 300 },
         Event::LineQuarantined(Box::new(BadLine {
             raw: RawLine::Away { member: RawMember::Text, shown: 300 },
             ..bad
@@ -428,6 +427,7 @@ fn samples() -> Vec<Event> {
     ];
     // The words lie beside the record, and the event has none of them.
     samples.extend(with_lines.iter().map(|event| event.without_line().unwrap().0));
+    samples.push(Event::LinesPassed { start: 12, end: 300 });
     samples
 }
 
