@@ -124,7 +124,7 @@ fn a_damaged_cache_is_rebuilt_from_the_log() {
     for key in ["digest.library", "digest.library.0"] {
         next_process(&world, root);
         let path = root.join("run/kept.redb");
-        let cache = Cache::open(&world.disk, &path, "digest.v7").unwrap();
+        let cache = Cache::open(&world.disk, &path, "digest.v8").unwrap();
         let mut bytes = cache.get(key).unwrap().unwrap();
         bytes.truncate(bytes.len() / 2);
         cache.change([(key, Some(bytes.as_slice()))]).unwrap();
