@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::compaction::agent_runs::NoteCommitter;
 use crate::config::{Config, nearest};
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::digest::build::{
@@ -324,6 +325,7 @@ impl Digester {
             }
             DigestOrder::Build { run_id, selector, window, all } => {
                 let trigger = "summarizer digest build".to_owned();
+                let run_id = unused(run_id, self.digests.catalog().runs());
                 let order = BuildOrder {
                     run_id,
                     trigger,
@@ -353,6 +355,7 @@ impl Digester {
                 self.list(&wanted)
             }
             DigestOrder::Collect { run_id, dry_run, orphans } => {
+                let run_id = unused(run_id, self.digests.catalog().runs());
                 let wanted = Collection { run_id, dry_run, orphans };
                 let mut freed = std::mem::take(&mut self.freed);
                 collect(&mut self.digests, journal, &wanted).map(|mut collected| {
@@ -980,6 +983,19 @@ fn next_close(now: Timestamp, zone: chrono_tz::Tz) -> Timestamp {
     end.unwrap_or(now)
 }
 
+/// The id that an order wants for its run, or another one when a run has it: whoever asked asks again when the service
+/// was interrupted, and the run that it began then has ended.
+fn unused(mut run_id: String, known: &BTreeMap<String, Seq>) -> String {
+    while known.contains_key(&run_id) {
+        let hash = sha256(&run_id).hex();
+        let kept = run_id.rfind('_').unwrap_or(run_id.len());
+        run_id.truncate(kept);
+        run_id.push('_');
+        run_id.push_str(&hash[..8]);
+    }
+    run_id
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -987,6 +1003,17 @@ mod tests {
 
     fn at(text: &str) -> Timestamp {
         parse_instant(text).unwrap().at
+    }
+
+    #[test]
+    fn an_order_that_is_asked_again_after_its_build_ended_gets_a_run_of_its_own() {
+        let mut known = BTreeMap::new();
+        let wanted = "run_20260302T100011Z_3262f6a0".to_owned();
+        for at in 0..3 {
+            let id = unused(wanted.clone(), &known);
+            assert_eq!((id == wanted, id.len()), (at == 0, wanted.len()), "{id}");
+            assert!(id.starts_with("run_20260302T100011Z_") && known.insert(id, Seq(at)).is_none());
+        }
     }
 
     const DEBOUNCE: i64 = 30_000;
