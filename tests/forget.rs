@@ -286,6 +286,37 @@ fn a_request_that_waits_is_forgotten_by_its_id_and_ends() {
     home.ok(&["replay", "--verify"]);
 }
 
+/// Its line is gone, so there is nothing to try again. The home stays whole.
+#[test]
+fn a_failed_request_that_was_forgotten_is_not_tried_again() {
+    let home = Home::new(QUICK);
+    home.ask_with("gone-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    std::fs::remove_file(home.path("buses/other/gone-1.txt")).unwrap();
+    home.ok(&["drain"]);
+    home.ok(&["forget", "gone-1"]);
+    let refused = home.run(&["retry", "gone-1"]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && told.contains("was forgotten; ask for it anew"), "{told}");
+    for args in [&["drain"][..], &["log", "dump"], &["log", "verify"], &["replay", "--verify"]] {
+        home.ok(args);
+    }
+    assert_eq!(found_in(&home), QUEUE);
+}
+
+/// No import has a record of a text on the bus `other`.
+#[test]
+fn an_author_of_a_text_on_the_bus_other_is_forgotten() {
+    let home = Home::new(QUICK);
+    let by = |author: &str, text: &str| format!("---\nauthor: {author}\n---\n\n{text}\n");
+    home.ask("one", FREE, &by("Frieda Halm", "The zucchini grows. Theobald waters it."));
+    home.ask("two", FREE, &by("Ines", "The kite flies on Sunday and needs a new tail."));
+    home.ok(&["drain"]);
+    std::fs::remove_file(home.path("buses/other/one.txt")).unwrap();
+    home.ok(&["forget", "--author", "frieda halm"]);
+    assert_eq!(found_in(&home), Vec::<String>::new());
+    assert!(home.ok(&["read"]).contains("kite"));
+}
+
 /// A line in the quarantine goes when it names a source that goes, has the id of its request, or is named itself. All other
 /// lines keep their places in the file.
 #[test]

@@ -23,6 +23,7 @@ use super::settings::load_config;
 use super::source_files::known_name;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
+use crate::contract::places::folded;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
@@ -412,6 +413,9 @@ fn wanted(
         });
         read.map_err(|error| unread(&error))?;
     }
+    if let (false, Some(bus)) = (order.authors.is_empty(), bus) {
+        want_of_authors(bus, &order.authors, &mut wanted)?;
+    }
     if !unsure.is_empty() {
         want_unsure(context, held, bus, &unsure, &mut wanted)?;
     }
@@ -435,6 +439,28 @@ fn wanted(
     // A session that loses an event loses its summary too.
     wanted.sources.extend(back.ids.into_iter().chain(back.broken));
     Ok((wanted, records))
+}
+
+/// Wants what was summarized of texts on the bus `other` that these people wrote: no import has a record of these. Of a
+/// text of several people only the summary goes.
+fn want_of_authors(
+    bus: &SummaryBus,
+    wanted_authors: &[String],
+    wanted: &mut Wanted,
+) -> Result<(), Failure> {
+    let is_wanted = |name: &str| wanted_authors.iter().any(|one| folded(one) == folded(name));
+    let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+        let authors = one.authors().unwrap_or_default();
+        let names: Vec<&str> = authors.split(", ").collect();
+        let is_other = one.item.upstream_ids().all(|id| id.starts_with("other:"));
+        match is_other && names.iter().any(|name| is_wanted(name)) {
+            true if names.len() == 1 => want(wanted, &one),
+            true => _ = wanted.summaries.insert(one.id().to_owned()),
+            false => {}
+        }
+        std::ops::ControlFlow::Continue(())
+    });
+    read.map_err(|error| unread(&error))
 }
 
 /// The summarized items of a list on the bus `other`, by the name of its file.

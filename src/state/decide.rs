@@ -751,6 +751,9 @@ impl State {
             return Err(wrong_state(request_id, &row, "its output exists"));
         }
         let mut taken = past.taken(request).map_err(Refused::Past)?;
+        if taken.line.is_away() {
+            return Err(wrong_state(request_id, &row, "its line was forgotten; ask for it anew"));
+        }
         taken.warnings = Warnings::default();
         let flow = flow_of(&taken);
         let request = Box::new(taken);
