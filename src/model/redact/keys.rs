@@ -88,7 +88,7 @@ const FORMS: [Form; 60] = [
 
 /// Words after which `:` or `=` announces a secret; `_` and `-` between words count as spaces. A name that ends with one after `_`, `-`, `.` or a
 /// space counts too.
-const LABELS: [&str; 33] = [
+const LABELS: [&str; 40] = [
     "password",
     "passwd",
     "pwd",
@@ -122,7 +122,34 @@ const LABELS: [&str; 33] = [
     "verification code",
     "login code",
     "código de verificación",
+    "passwords",
+    "senha",
+    "wachtwoord",
+    "lösenord",
+    "hasło",
+    "parola",
+    "пароль",
 ];
+/// Labels that announce a secret without a verb or a colon: "wifi password hunter2".
+const BARE_LABELS: [&str; 15] = [
+    "password",
+    "passwd",
+    "pwd",
+    "passphrase",
+    "passcode",
+    "pw",
+    "pin",
+    "contraseña",
+    "contrasena",
+    "passwort",
+    "kennwort",
+    "senha",
+    "wachtwoord",
+    "lösenord",
+    "пароль",
+];
+/// Ends of the names of variables: `PGPASSWORD`.
+const VARIABLES: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "TOKEN"];
 /// Headers whose value is secret up to the end of the line.
 const HEADERS: [&str; 8] = [
     "authorization",
@@ -136,7 +163,12 @@ const HEADERS: [&str; 8] = [
 ];
 const SCHEMES: [&str; 6] = ["basic", "bearer", "digest", "token", "apikey", "negotiate"];
 /// Words between a label and a secret: "the password is hunter2".
-const VERBS: [&str; 8] = ["is", "was", "es", "era", "ist", "war", "lautet", "est"];
+const VERBS: [&str; 13] =
+    ["is", "was", "are", "be", "es", "era", "será", "sea", "ist", "war", "lautet", "est", "sera"];
+/// Words that may stand behind the verb: "the password is now hunter2".
+const FILLERS: [&str; 6] = ["now", "still", "ahora", "jetzt", "maintenant", "agora"];
+/// Words between a label and a colon: "password for the wifi: hunter2".
+const WORDS_TO_COLON: usize = 4;
 
 /// Other words directly before a secret.
 const CALLS: [&str; 6] = ["bearer", "basic", "-u", "--user", "-p", "--password"];
@@ -222,23 +254,29 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
         before.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*<([{>".contains(c));
     let value = || value(text, at, quote);
     if let Some(label) = bare.strip_suffix([':', '=', '：']) {
-        let label = label
-            .trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]".contains(c))
-            .to_lowercase();
-        if HEADERS.iter().any(|header| ends_with_word(&label, header)) {
-            return Some(header_value(text, at));
-        }
-        let label = label.replace(['_', '-'], " ");
-        let word = LABELS.iter().find(|word| ends_with_word(&label, word))?;
-        let value = value();
-        // "She had a secret: nobody knew" announces a sentence.
-        let spoken = words_before(&label, label.len() - word.len(), LABEL_BYTES);
-        let article = spoken.last().is_some_and(|word| ARTICLES.contains(&word.as_str()));
-        return (!article || quote.is_some() || looks_secret(&text[value.clone()]))
-            .then_some(value);
+        let label =
+            label.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]".contains(c));
+        let secret = announced_by(label, || &text[value()], quote.is_some())?;
+        return Some(if secret == Announced::Header { header_value(text, at) } else { value() });
     }
-    let words = words_before(text, at, LABEL_BYTES);
+    if is_in_cell(before) || is_in_element(before) {
+        let value = value();
+        return looks_secret(&text[value.clone()]).then_some(value);
+    }
+    let mut words = words_before(text, at, LABEL_BYTES);
+    if let [.., verb, filler] = &*words
+        && VERBS.contains(&verb.as_str())
+        && FILLERS.contains(&filler.as_str())
+    {
+        words.pop();
+    }
     let last = words.last()?.as_str();
+    if BARE_LABELS.contains(&last) {
+        let value = value();
+        let word = &text[value.clone()];
+        let has_digit = word.chars().any(|c| c.is_ascii_digit());
+        return (has_digit && looks_secret(word)).then_some(value);
+    }
     if !VERBS.contains(&last) && !CALLS.contains(&last) {
         return None;
     }
@@ -261,6 +299,59 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
         _ => false,
     };
     announced.then_some(value)
+}
+
+/// What a label before a colon announces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    /// A word.
+    Value,
+    /// The rest of the line.
+    Header,
+}
+
+/// What the text before a colon or `=` announces. `word` is the one behind it.
+fn announced_by<'t>(label: &str, word: impl Fn() -> &'t str, is_quoted: bool) -> Option<Announced> {
+    let is_secret = || is_quoted || looks_secret(word());
+    let is_spoken = |label: &str, word: &str| {
+        let spoken = words_before(label, label.len() - word.len(), LABEL_BYTES);
+        spoken.last().is_some_and(|word| ARTICLES.contains(&word.as_str()))
+    };
+    let name = label.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next()?;
+    let is_variable = name.chars().all(|c| c.is_uppercase() || c.is_ascii_digit() || c == '_');
+    if is_variable && VARIABLES.iter().any(|end| name.ends_with(end)) {
+        return Some(Announced::Value);
+    }
+    let label = label.to_lowercase();
+    if let Some(header) = HEADERS.iter().find(|header| ends_with_word(&label, header)) {
+        // "The cookie: a history" announces a sentence.
+        return (!is_spoken(&label, header) || is_secret()).then_some(Announced::Header);
+    }
+    let label = label.replace(['_', '-'], " ");
+    // "My password is: hunter2".
+    let verb = VERBS.iter().find(|verb| ends_with_word(&label, verb));
+    let label = verb.map_or(&*label, |verb| label[..label.len() - verb.len()].trim_end());
+    if let Some(word) = LABELS.iter().find(|word| ends_with_word(label, word)) {
+        // "She had a secret: nobody knew" announces a sentence.
+        return (!is_spoken(label, word) || is_secret()).then_some(Announced::Value);
+    }
+    let words = words_before(label, label.len(), LABEL_BYTES);
+    let is_near =
+        words.iter().rev().take(WORDS_TO_COLON).any(|word| BARE_LABELS.contains(&word.as_str()));
+    let has_digit = || word().chars().any(|c| c.is_ascii_digit());
+    (is_near && has_digit() && is_secret()).then_some(Announced::Value)
+}
+
+/// `| password | hunter2 |`: whether the cell before is a label.
+fn is_in_cell(before: &str) -> bool {
+    let cell = before.strip_suffix('|').and_then(|row| row.rsplit('|').next());
+    cell.is_some_and(|cell| LABELS.contains(&cell.trim().to_lowercase().as_str()))
+}
+
+/// `<password>hunter2</password>`: whether the element is a label.
+fn is_in_element(before: &str) -> bool {
+    let name = before.strip_suffix('>').and_then(|text| text.rsplit('<').next());
+    name.is_some_and(|name| LABELS.contains(&name.to_lowercase().replace(['_', '-'], " ").as_str()))
 }
 
 /// The rest of a header's line, without the name of the scheme.

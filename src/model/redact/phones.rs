@@ -100,7 +100,27 @@ pub(super) fn announces(word: &str) -> bool {
 }
 
 /// Words after which a long number is something else.
-const OTHER_NUMBERS: [&str; 5] = ["isbn", "issn", "ean", "doi", "version"];
+const OTHER_NUMBERS: [&str; 19] = [
+    "isbn",
+    "issn",
+    "ean",
+    "doi",
+    "version",
+    "order",
+    "invoice",
+    "ticket",
+    "tracking",
+    "unix",
+    "timestamp",
+    "pedido",
+    "factura",
+    "bestellung",
+    "rechnung",
+    "commande",
+    "facture",
+    "iban",
+    "bic",
+];
 /// What follows an amount of money.
 const CURRENCIES: [&str; 14] = [
     "€", "$", "£", "%", "eur", "usd", "gbp", "ars", "chf", "mxn", "euros", "dollars", "pesos",
@@ -203,11 +223,19 @@ fn numbers(text: &str, groups: &[Group], found: &mut Vec<Range<usize>>) {
     let words = words_before(text, first.start, LABEL_BYTES);
     let labelled = words.iter().rev().take(4).any(|word| announces(word));
     let other = words.iter().rev().take(3).any(|word| OTHER_NUMBERS.contains(&word.as_str()));
-    if other || (part_of_a_name(text, first.start) && !labelled) {
+    if (other && !labelled) || (!labelled && is_list(text, groups)) {
         return;
     }
-    // The hour of `2026-02-11 10:30`, and digits that run into a word, belong to no number.
     let mut groups = groups;
+    if !labelled && part_of_a_name(text, first.start) {
+        // "Room B7, +34 600 123 456": what belongs to the name ends at a space, `+` or a bracket.
+        let is_of_name =
+            |group: &&Group| matches!(group.before, Before::Hyphen | Before::Dot | Before::Slash);
+        let skipped = 1 + groups[1..].iter().take_while(is_of_name).count();
+        groups = &groups[skipped..];
+    }
+    let Some(first) = groups.first() else { return };
+    // The hour of `2026-02-11 10:30`, and digits that run into a word, belong to no number.
     let mut head = text[..first.start].chars().rev();
     if head.next() == Some(':') && head.next().is_some_and(|c| c.is_ascii_digit()) {
         groups = &groups[1..]; // the minutes
@@ -236,6 +264,20 @@ fn numbers(text: &str, groups: &[Group], found: &mut Vec<Range<usize>>) {
             None => at += 1 + groups[at + 1..].iter().take_while(|group| group.goes_on()).count(),
         }
     }
+}
+
+/// "Phases 1 2 3 4 5 6", "rows 100 200 300", and seconds since 1970.
+fn is_list(text: &str, groups: &[Group]) -> bool {
+    let Some(first) = groups.first() else { return false };
+    let digits = |group: &Group| &text[group.start..group.end];
+    let is_dialled = matches!(first.before, Before::Plus | Before::Bracket);
+    if is_dialled || digits(first).starts_with('0') {
+        return false;
+    }
+    let small = groups.len() > 5 && groups.iter().all(|group| digits(group).len() < 3);
+    let round = groups.len() > 2 && groups.iter().all(|group| digits(group).ends_with("00"));
+    let seconds = groups.len() == 1 && digits(first).len() == 10 && digits(first).starts_with('1');
+    small || round || seconds
 }
 
 /// Whether the digits are the end of a name such as `INV-2026-0001`, or follow `#`.
