@@ -24,6 +24,7 @@ pub enum LogError {
         /// Newest version this program writes.
         supported: u32,
     },
+    #[cfg(feature = "cluster")]
     /// A newer program on another host wrote it.
     #[error(
         "a commit of another host has form {found}, and this program reads form {supported}: update this host"

@@ -223,7 +223,7 @@ fn numbers(text: &str, groups: &[Group], found: &mut Vec<Range<usize>>) {
     let words = words_before(text, first.start, LABEL_BYTES);
     let labelled = words.iter().rev().take(4).any(|word| announces(word));
     let other = words.iter().rev().take(3).any(|word| OTHER_NUMBERS.contains(&word.as_str()));
-    if (other && !labelled) || (!labelled && is_list(text, groups)) {
+    if !labelled && (other || is_list(text, groups)) {
         return;
     }
     let mut groups = groups;
