@@ -179,12 +179,19 @@ fn a_forgetting_is_finished_on_all_hosts_whoever_is_killed() {
         std::fs::write(&path, format!("Anna will bring the {word} on Friday. Ben pays for it."))
             .unwrap();
         let leader = leader_of(&hosts);
-        // The one that was killed works again.
-        wait_for("the others have places for work", || {
-            let places = "SELECT count(*) FROM summarizer.hosts WHERE places > 0";
-            (servers.sql(0, places) >= vec!["2".to_owned()]).then_some(())
+        // The leader must know that the host with the text takes work: it asks no other.
+        let giver = &hosts[(leader + 1) % 3];
+        let takes_work = format!(
+            "SELECT 'yes' FROM summarizer.hosts WHERE host = '{}' AND places > 0 AND running IS NOT NULL \
+             AND seen > clock_timestamp() - interval '3 seconds'",
+            giver.name
+        );
+        wait_for("the host with the text takes work", || {
+            let is_so = giver.role()? == "follower" && servers.sql(0, &takes_work) == ["yes"];
+            is_so.then_some(())
         });
-        done(&hosts[(leader + 1) % 3], &["add", path.to_str().unwrap()]);
+        std::thread::sleep(Duration::from_secs(1));
+        done(giver, &["add", path.to_str().unwrap()]);
         wait_for("all hosts have the summary", || {
             hosts.iter().all(|host| !holds(host, &word).is_empty()).then_some(())
         });
