@@ -144,15 +144,10 @@ impl ModelError {
     /// What went wrong, without the name of the provider.
     pub(super) fn words(&self) -> String {
         match self {
-            ModelError::Paused { reason, .. }
-            | ModelError::Transient { reason, .. }
-            | ModelError::Permanent { reason, .. }
-            | ModelError::Refused { reason, .. }
-            | ModelError::OverLimit { reason, .. }
-            | ModelError::Budget { reason, .. } => reason.clone(),
             ModelError::Timeout { limit, .. } => {
                 format!("no answer within {} s", shown_seconds(*limit))
             }
+            other => other.said().to_owned(),
         }
     }
 
