@@ -91,6 +91,11 @@ impl Home {
         self.run().join("forgetting.json")
     }
 
+    /// All that was ever forgotten here. It outlives the log.
+    pub(crate) fn forgotten(&self) -> PathBuf {
+        self.run().join("forgotten.jsonl")
+    }
+
     /// The backups that were made of this home.
     pub(crate) fn backups(&self) -> PathBuf {
         self.run().join("backups.jsonl")

@@ -286,6 +286,147 @@ fn a_request_that_waits_is_forgotten_by_its_id_and_ends() {
     home.ok(&["replay", "--verify"]);
 }
 
+/// A request for a later day ends when it is forgotten, and not on that day; and so does the one that waits behind it.
+#[test]
+fn a_scheduled_request_that_is_forgotten_ends_at_once() {
+    let home = Home::new(QUICK);
+    home.ask_with("later-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    let queue = home.path("run/queue.jsonl");
+    let line: Value = serde_json::from_str(&std::fs::read_to_string(&queue).unwrap()).unwrap();
+    let scheduled = |id: &str| {
+        let mut line = line.clone();
+        line["request_id"] = id.into();
+        line["urgency"] = "scheduled".into();
+        line["not_before"] = "2031-01-01T08:00:00Z".into();
+        format!("{line}\n")
+    };
+    std::fs::write(&queue, ["later-1", "later-2"].map(scheduled).concat()).unwrap();
+    home.ok(&["drain"]);
+    let has_ended = |id: &str| home.last_ack(id)["status"] == "failed_permanent";
+    assert!(!has_ended("later-1"), "{}", home.last_ack("later-1"));
+    // Both have one key, so both go.
+    home.ok(&["forget", "later-1"]);
+    for id in ["later-1", "later-2"] {
+        let ack = home.last_ack(id);
+        assert!(has_ended(id), "{ack}");
+    }
+    let message = home.last_ack("later-1")["message"].clone();
+    assert_eq!(message, "its parameters were forgotten by request");
+    assert_eq!(found_in(&home), QUEUE);
+    for args in [
+        &["drain"][..],
+        &["replay", "--verify"],
+        &["log", "verify"],
+        &["verify"],
+        &["doctor", "--deep"],
+    ] {
+        home.ok(args);
+    }
+}
+
+/// The log is lost as a whole, and the quarantine with it. The queue still has the lines.
+#[test]
+fn a_line_that_was_forgotten_stays_so_when_the_whole_log_is_lost() {
+    let home = Home::new(QUICK);
+    home.ask_with("gone-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    home.ask_with("kept-1", FREE, "The kite.", json!({"tone": "as a friend says it"}));
+    for name in ["gone-1", "kept-1"] {
+        std::fs::remove_file(home.path(&format!("buses/other/{name}.txt"))).unwrap();
+    }
+    home.ask("note-1", FREE, "The harpsichord of Brasenose stands in the hall until Friday.");
+    let queue = home.path("run/queue.jsonl");
+    let mut lines = std::fs::read_to_string(&queue).unwrap();
+    lines.push_str("{\"text\": \"Quillfeather said yes\"}\n{\"text\": \"a kite\"}\n");
+    std::fs::write(&queue, lines).unwrap();
+    home.ok(&["drain"]);
+    let rows = || {
+        let text = std::fs::read_to_string(home.path("run/quarantine.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<Value>>()
+    };
+    let bad = format!("quarantine:{}", rows()[0]["seq"]);
+    std::fs::remove_file(home.path("buses/other/note-1.txt")).unwrap();
+    home.ok(&["forget", "gone-1", &bad, "note-1.txt"]);
+    assert_eq!(found_in(&home), QUEUE);
+    // Each name is answered by the day, also a second time.
+    let day = "was forgotten on 2026-03-02, by request";
+    for name in ["gone-1", &bad, "note-1.txt"] {
+        let again = home.run(&["forget", name]);
+        let told = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert!(!again.status.success() && told.contains(day), "{name}: {told}");
+    }
+    for (name, _) in every_file(&home.path("run")) {
+        if name.ends_with(".keys") || name == "summarizer.redb" || name == "quarantine.jsonl" {
+            std::fs::remove_file(home.path("run").join(name)).unwrap();
+        }
+    }
+    home.ok_at("2026-04-01T10:00:00Z", &["recover"]);
+    home.ok_at("2026-04-01T11:00:00Z", &["drain"]);
+    assert_eq!(found_in(&home), QUEUE);
+    let bad = format!("quarantine:{}", rows()[0]["seq"]);
+    assert!(rows()[1].to_string().contains("a kite"));
+    for args in
+        [["forget", "gone-1"], ["forget", &bad], ["forget", "note-1.txt"], ["read", "note-1.txt"]]
+    {
+        let again = home.run(&args);
+        let told = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert!(!again.status.success() && told.contains(day), "{args:?}: {told}");
+    }
+    assert!(home.ok(&["verify"]).contains(day));
+    // What was not forgotten can be tried again.
+    assert!(!home.run(&["retry", "gone-1"]).status.success());
+    home.ok(&["retry", "kept-1"]);
+    for args in [&["replay", "--verify"][..], &["log", "verify"], &["verify"]] {
+        home.ok(args);
+    }
+}
+
+/// A run log is the file of another program. Its events in the log and its snapshots go with the id of the run.
+#[test]
+fn a_run_of_another_program_is_forgotten_by_its_id() {
+    const LOG: &str = include_str!("fixtures/compaction/worked_example.jsonl");
+    let home = Home::new(QUICK);
+    let folder = home.path("run/run_logs");
+    std::fs::create_dir_all(&folder).unwrap();
+    let log = home.path("run.jsonl");
+    std::fs::write(&log, LOG).unwrap();
+    let log = log.to_str().unwrap();
+    home.ok(&["compact", log, "--event-threshold", "6"]);
+    assert!(home.path("run/snapshots/run_demo_01/1.snapshot.json").exists());
+    let is_run = |body: &[u8]| String::from_utf8_lossy(body).contains("run_demo_01");
+    let bodies = || {
+        let bodies = home.events().into_iter().filter_map(|(_, body)| body);
+        bodies.filter(|body| is_run(body)).count()
+    };
+    assert!(bodies() > 1);
+    let told: Value = serde_json::from_str(&home.ok(&["--json", "forget", "run_demo_01"])).unwrap();
+    assert_eq!(told["runs"], json!(["run_demo_01"]), "{told}");
+    assert_eq!(bodies(), 0);
+    assert!(!home.path("run/snapshots/run_demo_01/1.snapshot.json").exists());
+    for args in [
+        &["compact", log][..],
+        &["compact", "--run", "run_demo_01", "--verify"],
+        &["forget", "run_demo_01"],
+    ] {
+        let again = home.run(args);
+        let told =
+            String::from_utf8_lossy(&[&again.stdout[..], &again.stderr].concat()).into_owned();
+        assert!(
+            !again.status.success() && told.contains("was forgotten on 2026-03-02"),
+            "{args:?}: {told}"
+        );
+    }
+    assert_eq!(bodies(), 0);
+    for args in [
+        &["drain"][..],
+        &["replay", "--verify"],
+        &["log", "verify"],
+        &["verify"],
+        &["doctor", "--deep"],
+    ] {
+        home.ok(args);
+    }
+}
+
 /// Its line is gone, so there is nothing to try again. The home stays whole.
 #[test]
 fn a_failed_request_that_was_forgotten_is_not_tried_again() {

@@ -542,3 +542,164 @@ fn config_and_doctor_say_what_may_leave_and_where_to() {
     setup.home.configure("");
     assert!(setup.home.ok(&["config"]).contains("no text leaves this machine"));
 }
+
+/// Who wrote all texts of [`with_authors`] that have the mark.
+const AUTHOR: &str = "Ottoline Hay";
+
+/// A text of each kind of file that can name who wrote it. The mark of each has a number, so that a leak tells its file.
+fn with_authors() -> Vec<(&'static str, String)> {
+    let said = format!("The {MARK}## is paid on 3 May and costs 20 EUR.");
+    let others = "The ferry leaves at seven on Friday.";
+    let mail =
+        |from: &str, rest: &str| format!("From: {from}\nTo: me@x.example\nSubject: Costs\n{rest}");
+    let date = "Date: Tue, 10 Feb 2026 09:00:00 +0100\n";
+    let many: Vec<String> = (0..60).map(|number| format!("Person Number {number}")).collect();
+    let attached = |name: &str, text: &str| {
+        let parts = format!(
+            "Content-Type: multipart/mixed; boundary=b\n\n--b\n\nSee below.\n--b\nContent-Type: text/plain; name={name}\n\
+             Content-Disposition: attachment\n\n{text}\n--b--\n"
+        );
+        mail("Bo Lind <bo@x.example>", &format!("Message-ID: <{name}@x>\n{date}{parts}"))
+    };
+    let item = |name: &str, rest: &str| {
+        format!(
+            "<item><title>Costs {name}</title><guid>{name}</guid>{rest}<description>{said}</description></item>"
+        )
+    };
+    let rss = |items: &str| {
+        format!(
+            "<rss version=\"2.0\" xmlns:dc=\"http://purl.org/dc/elements/1.1/\"><channel><title>T</title>{items}</channel></rss>"
+        )
+    };
+    let creator = format!("<dc:creator>{AUTHOR}</dc:creator>");
+    let published = "<pubDate>Tue, 10 Feb 2026 09:00:00 +0000</pubDate>";
+    let line = |value: Value| format!("{value}\n");
+    vec![
+        ("front.md", format!("---\nauthor: {AUTHOR}\n---\n\n{said}\n")),
+        ("front-from.md", format!("---\nFrom: {AUTHOR}\n---\n\n{said}\n")),
+        ("two.md", format!("---\nauthors: [Bo Lind, {AUTHOR}]\n---\n\n{said}\n")),
+        ("comma.md", format!("---\nauthor: Bo Lind, {AUTHOR}\n---\n\n{said}\n")),
+        ("many.md", format!("---\nauthors: {:?}\n---\n\n{said}\n", [&many[..], &[AUTHOR.to_owned()]].concat())),
+        ("head.txt", format!("Minutes\nAuthor: {AUTHOR}\nDate: 2026-03-05\n\n{said}\n")),
+        ("page.html", format!("<html><head><meta name=author content='{AUTHOR}'></head><body><p>{said}</p></body></html>")),
+        ("paper.tex", format!("\\documentclass{{article}}\\author{{Bo Lind \\and {AUTHOR}}}\\begin{{document}}{said}\\end{{document}}")),
+        ("a.org", format!("#+TITLE: Costs\n#+AUTHOR: {AUTHOR}\n\n{said}\n")),
+        ("a.vtt", format!("WEBVTT\n\n00:01.000 --> 00:04.000\n<v {AUTHOR}>{said}</v>\n\n00:05.000 --> 00:06.000\n<v Bo Lind>{others}</v>\n")),
+        ("dated.eml", mail(&format!("{AUTHOR} <o@x.example>"), &format!("Message-ID: <a@x>\n{date}\n{said}\n"))),
+        ("draft.eml", mail(&format!("{AUTHOR} <o@x.example>"), &format!("\n{said}\n"))),
+        ("box.mbox", format!("From o@x Tue Feb 10 09:00:00 2026\n{}", mail(AUTHOR, &format!("Message-ID: <b@x>\n{date}\n{said}\n")))),
+        ("table.eml", attached("t.csv", &format!("author,note\n{AUTHOR},{said}\nBo Lind,{others}\n"))),
+        ("chat.eml", attached("c.txt", &format!("[08:15] {AUTHOR}: {said}\n[08:16] Bo Lind: {others}\n"))),
+        ("dated.csv", format!("date,author,note\n2026-03-10,{AUTHOR},{said}\n2026-03-11,{AUTHOR},{said}\n")),
+        ("undated.csv", format!("author,note\n{AUTHOR},{said}\n{AUTHOR},{said}\n")),
+        ("list.json", json!([{"author": AUTHOR, "text": said}, {"author": AUTHOR, "text": said}]).to_string()),
+        ("rows.jsonl", [line(json!({"by": AUTHOR, "text": said})), line(json!({"by": AUTHOR, "text": said}))].concat()),
+        ("nested.json", json!({"report": {"parts": [{"author": AUTHOR, "note": said}, {"author": "Bo Lind", "note": others}]}}).to_string()),
+        ("phone.txt", format!("12/03/2026, 14:05 - {AUTHOR}: {said}\n12/03/2026, 14:06 - {AUTHOR}: {said}\n")),
+        ("clock.txt", format!("[08:15] {AUTHOR}: {said}\n[08:16] Bo Lind: {others}\n[08:17] {AUTHOR}: Good.\n")),
+        ("angles.txt", format!("<{AUTHOR}> {said}\n<Bo Lind> {others}\n<{AUTHOR}> Good.\n")),
+        ("talk.txt", format!("{AUTHOR}: {said}\nBo Lind: {others}\n{AUTHOR}: Good, then we go.\n")),
+        ("talk.md", format!("**{AUTHOR}:** {said}\n\n**Bo Lind:** {others}\n\n**{AUTHOR}:** Good, then we go.\n")),
+        ("turns.jsonl", [
+            line(json!({"role": "user", "name": AUTHOR, "content": said})),
+            line(json!({"role": "assistant", "content": "It is noted."})),
+        ].concat()),
+        ("turns.json", json!({"messages": [{"author": AUTHOR, "text": said}, {"author": "Bo Lind", "text": others}]}).to_string()),
+        ("timed.jsonl", [
+            line(json!({"role": "user", "name": AUTHOR, "content": said, "timestamp": "2026-02-11T10:00:00Z"})),
+            line(json!({"role": "user", "name": AUTHOR, "content": "Good.", "timestamp": "2026-02-11T10:01:00Z"})),
+        ].concat()),
+        ("telegram.json", json!({"name": "Family", "type": "personal_chat", "id": 1, "messages": [
+            {"id": 1, "type": "message", "date": "2026-02-11T10:00:00", "date_unixtime": "1770804000", "from": AUTHOR, "from_id": "user1", "text": said}]}).to_string()),
+        ("passed-on.json", json!({"name": "Club", "type": "personal_chat", "id": 2, "messages": [
+            {"id": 1, "type": "message", "date": "2026-02-12T10:00:00", "date_unixtime": "1770890400", "from": "Bo Lind", "from_id": "user2",
+             "forwarded_from": AUTHOR, "text": said}]}).to_string()),
+        ("slack/garden/2026-02-11.json", json!([
+            {"type": "message", "user": "U1", "user_profile": {"real_name": AUTHOR}, "ts": "1770804000.000100", "text": said}]).to_string()),
+        ("discord.json", json!({"guild": {"name": "G"}, "channel": {"id": "5", "name": "garden"}, "messages": [
+            {"id": "9", "type": "Default", "timestamp": "2026-02-11T10:00:00+00:00", "content": said, "author": {"id": "1", "name": "oh", "nickname": AUTHOR}}]}).to_string()),
+        ("messenger.json", json!({"participants": [{"name": AUTHOR}], "title": "Ottoline", "thread_path": "inbox/o", "messages": [
+            {"sender_name": AUTHOR, "timestamp_ms": 1_770_804_000_000_i64, "content": said}]}).to_string()),
+        ("dated.xml", rss(&item("d1", &format!("{creator}{published}")))),
+        ("undated.xml", rss(&item("u1", &creator))),
+        ("together.xml", rss(&item("t1", &format!("<author>Bo Lind</author>{creator}{published}")))),
+        ("feed.json", json!({"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": [
+            {"id": "j1", "date_published": "2026-02-10T09:00:00Z", "authors": [{"name": "Bo Lind"}, {"name": AUTHOR}], "content_text": said},
+            {"id": "j2", "authors": [{"name": AUTHOR}], "content_text": said}]}).to_string()),
+        ("projects.json", json!([{"name": "Well", "description": "Plans.", "prompt_template": "", "creator": {"full_name": AUTHOR},
+            "docs": [{"filename": "oven.txt", "content": said}]}]).to_string()),
+    ]
+}
+
+/// However a file names who wrote it, a rule about that person keeps it here, and `forget` finds it.
+#[test]
+fn every_kind_of_file_carries_its_authors() {
+    let rule = format!("local_only = [\"author:{AUTHOR}\"]");
+    let setup = PrivacySetup::new(&rule);
+    let home = &setup.home;
+    let files = with_authors();
+    let marks: Vec<String> = (0..files.len()).map(|number| format!("{MARK}{number:02}")).collect();
+    for ((name, text), mark) in files.iter().zip(&marks) {
+        setup.write(&format!("texts/{name}"), &text.replace(&format!("{MARK}##"), mark));
+    }
+    setup
+        .write("texts/kept.md", "---\nauthor: Bo Lind\n---\n\nThe garden needs water on Friday.\n");
+    let texts = home.path("texts");
+    let texts = texts.to_str().unwrap();
+    let seen_far = |command: &str| {
+        let seen: String = setup.far.seen().iter().map(|one| one.raw.clone()).collect();
+        let seen = files.iter().zip(&marks).filter(|(_, mark)| seen.contains(*mark));
+        let seen: Vec<&str> = seen.map(|((name, _), _)| *name).collect();
+        assert_eq!(seen, Vec::<&str>::new(), "{command} sends these");
+    };
+    home.run(&["add", texts]);
+    seen_far("add");
+    assert!(setup.far.seen().iter().any(|one| one.raw.contains("garden")), "others are sent");
+    for (name, _) in &files {
+        home.run(&["sum", &format!("{texts}/{name}")]);
+    }
+    seen_far("sum");
+    // On the bus `other` too, where no import is between.
+    setup.configure(&format!("{rule}\nlocal_provider = \"builtin\""), "");
+    home.ok(&["add", texts]);
+    seen_far("add with a provider here");
+    let in_home = || {
+        let buses = home.path("buses");
+        let there = files.iter().zip(&marks).filter(|(_, mark)| holds(&buses, mark));
+        there.map(|((name, _), _)| *name).collect::<Vec<_>>()
+    };
+    assert_eq!(in_home().len(), files.len(), "{:?}", in_home());
+    home.ok(&["forget", "--author", &AUTHOR.to_lowercase()]);
+    assert_eq!(in_home(), Vec::<&str>::new(), "`forget --author` does not find these");
+    assert!(holds(&home.path("buses"), "garden needs water"));
+    home.ok(&["verify"]);
+}
+
+/// A file on the bus `other` has no record of an import: its summary says who wrote it.
+#[test]
+fn texts_on_the_bus_other_carry_their_authors() {
+    let rule = format!("local_only = [\"author:{AUTHOR}\"]\nlocal_provider = \"builtin\"");
+    let setup = PrivacySetup::new(&rule);
+    let home = &setup.home;
+    let kinds = [
+        "two.md",
+        "comma.md",
+        "many.md",
+        "clock.txt",
+        "talk.txt",
+        "dated.eml",
+        "nested.json",
+        "turns.json",
+    ];
+    let files = with_authors().into_iter().filter(|(name, _)| kinds.contains(name));
+    for (number, (name, text)) in files.enumerate() {
+        setup.write(&format!("buses/other/{name}"), &text);
+        setup.done(&format!("r{number}"), FREE, &[name], json!({}));
+        std::fs::remove_file(home.path(&format!("buses/other/{name}"))).unwrap();
+    }
+    setup.far_saw_nothing();
+    assert_eq!(home.items().len(), kinds.len());
+    home.ok(&["forget", "--author", AUTHOR]);
+    let left = home.items().into_iter().map(|item| item["meta"]["source_name"].clone());
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<Value>::new());
+}

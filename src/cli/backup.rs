@@ -401,6 +401,7 @@ impl Copying {
             (from.registry(), to.registry()),
             // A `forget` that is not finished is finished in the copy, too.
             (from.forgetting(), to.forgetting()),
+            (from.forgotten(), to.forgotten()),
         ];
         if from.buses != to.buses {
             let upstream = UPSTREAM.iter().filter(|_| !self.without_upstream);

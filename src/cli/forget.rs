@@ -24,6 +24,7 @@ use super::source_files::known_name;
 use super::{Context, ui};
 use crate::bus::SummaryBus;
 use crate::contract::places::folded;
+use crate::contract::source::Person;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
@@ -57,8 +58,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
   summarizer forget --author anna@example.org
   summarizer forget --before 2025-01-01")]
 pub(crate) struct ForgetArgs {
-    /// Sources by the name that `read` shows, by file or by id, and summaries by id. The id of a request, or
-    /// `quarantine:SEQ`, names its line when no source has that name
+    /// Sources by the name that `read` shows, by file or by id, summaries by id, and runs of other programs by id. The id of
+    /// a request, or `quarantine:SEQ`, names its line when no source has that name
     #[arg(value_name = "SOURCE", required_unless_present_any = ["author", "before"])]
     words: Vec<String>,
     /// Everything that an author wrote: a name or an address, as the mail or chat has it
@@ -88,6 +89,10 @@ struct ForgetReport {
     /// Lines of requests and of the quarantine that can be read no more, by their numbers in the queue. The queue is the
     /// file of whoever writes it, and still holds them.
     queue_lines: BTreeSet<u64>,
+    /// Runs of other programs whose events and snapshots go.
+    runs: BTreeSet<String>,
+    /// Runs that stay, although their events name what goes.
+    runs_beside: BTreeSet<String>,
     /// Folders of exports and runs in the home that go.
     copies: BTreeSet<PathBuf>,
     /// The names of the summaries.
@@ -134,6 +139,8 @@ impl ForgetArgs {
                 "left_in": report.left_in,
                 "same_text_in": report.same_text_in,
                 "copies": report.copies,
+                "runs": report.runs,
+                "runs_beside": report.runs_beside,
                 "queue_lines": report.queue_lines,
                 "backups": backups,
             }));
@@ -146,8 +153,13 @@ impl ForgetArgs {
         }
         let mut parts = vec![ui::count(report.summaries.len() as u64, "summary")];
         let lines = report.queue_lines.len() as u64;
-        let more = [(report.answers, "answer"), (report.bags.len() as u64, "digest")];
-        for (count, noun) in more.into_iter().chain([(lines, "request line")]) {
+        let more = [
+            (report.answers, "answer"),
+            (report.bags.len() as u64, "digest"),
+            (lines, "request line"),
+            (report.runs.len() as u64, "run"),
+        ];
+        for (count, noun) in more {
             if count > 0 {
                 parts.push(ui::count(count, noun));
             }
@@ -156,6 +168,12 @@ impl ForgetArgs {
         for name in report.same_text_in.iter().take(LISTED) {
             let name = plain_line(name);
             context.ui.out(format!("{name} has the same text; name it too to take it back"));
+        }
+        for run in report.runs_beside.iter().take(LISTED) {
+            let run = plain_line(run);
+            context
+                .ui
+                .out(format!("the events of the run {run} name them; name it too to take it back"));
         }
         if self.dry_run {
             context.ui.out(format!("would forget {what}"));
@@ -341,7 +359,7 @@ fn forget(
     }
     let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
-    let Traces { sources, bags, answers, lines: queue_lines, .. } = found;
+    let Traces { sources, bags, answers, runs, runs_beside, lines: queue_lines, .. } = found;
     Ok(ForgetReport {
         summaries,
         sources,
@@ -351,6 +369,8 @@ fn forget(
         left_in,
         same_text_in,
         queue_lines,
+        runs,
+        runs_beside,
         copies,
         names,
     })
@@ -448,13 +468,16 @@ fn want_of_authors(
     wanted_authors: &[String],
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
-    let is_wanted = |name: &str| wanted_authors.iter().any(|one| folded(one) == folded(name));
+    let wanted_names: BTreeSet<String> = wanted_authors.iter().map(|one| folded(one)).collect();
     let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
-        let authors = one.authors().unwrap_or_default();
-        let names: Vec<&str> = authors.split(", ").collect();
+        let authors = one.authors();
+        let more = one.item.value["selection"]["authors"].as_array().into_iter().flatten();
+        let mut names: BTreeSet<String> =
+            more.filter_map(Value::as_str).map(str::to_owned).collect();
+        names.extend(authors.as_deref().map(Person::names_in).into_iter().flatten());
         let is_other = one.item.upstream_ids().all(|id| id.starts_with("other:"));
-        match is_other && names.iter().any(|name| is_wanted(name)) {
-            true if names.len() == 1 => want(wanted, &one),
+        match is_other && !names.is_disjoint(&wanted_names) {
+            true if authors.is_some_and(|one| !one.contains(", ")) => want(wanted, &one),
             true => _ = wanted.summaries.insert(one.id().to_owned()),
             false => {}
         }

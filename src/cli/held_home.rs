@@ -48,6 +48,7 @@ use crate::upkeep::following::archive_moved;
 use crate::upkeep::forget::{self, Traces, Wanted};
 use crate::upkeep::forget_mark::{self, Marked};
 use crate::upkeep::run_watch::changed_files;
+use crate::upkeep::tombstones;
 use crate::upkeep::written_copies::{self, WrittenCopies};
 use crate::upstream::{IndexStore, index_of_home};
 
@@ -238,6 +239,7 @@ impl HeldHome {
             Part::Writes => held.finish_forgetting(context),
             Part::Follows => held.forget_as_told(context),
         };
+        let finished = finished.and_then(|()| held.note_forgotten_before(context));
         if let Err(failure) = finished {
             // What mends the home must not fail for the same reason. The next command tries again.
             let why = failure.in_short();
@@ -267,7 +269,21 @@ impl HeldHome {
             }
         };
         self.refuse_damage(context)?;
+        self.end_waiting(context)?;
         self.make_anew(context, &wanted).map(drop)
+    }
+
+    /// A request that waits and whose line is gone ends now, and not when its turn comes.
+    fn end_waiting(&mut self, context: &Context) -> Result<(), Failure> {
+        let now = context.machine.clock.now();
+        loop {
+            let ended = forget::end_waiting(&mut self.engine, now);
+            let ended = ended.map_err(|error| engine_failed(&error))?;
+            self.commit(now)?;
+            if !ended {
+                return Ok(());
+            }
+        }
     }
 
     /// Refuses a log in which damage is found, before anything is built on it. It is looked for once.
@@ -307,7 +323,12 @@ impl HeldHome {
         let set = forget_mark::set(&*context.machine.disk, &self.home.forgetting(), &marked);
         set.map_err(|error| unmarked(&error))?;
         let now = context.machine.clock.now();
-        forget::forget(&mut self.engine, wanted, found, now).map_err(|error| not_forgotten(&error))
+        let all = forget::forget(&mut self.engine, wanted, found, now);
+        let all = all.map_err(|error| not_forgotten(&error))?;
+        // It may hold a run that is gone.
+        self.runs = None;
+        self.end_waiting(context)?;
+        Ok(all)
     }
 
     /// Where its projections write.
@@ -533,9 +554,32 @@ impl HeldHome {
         Ok(records)
     }
 
+    /// Writes down beside the log what its facts say was forgotten.
+    fn note_forgotten(&self, context: &Context) -> Result<(), Failure> {
+        let said = tombstones::of_log(self.engine.log());
+        let said = said.map_err(|error| not_forgotten(&error.into()))?;
+        let added = tombstones::add(&*context.machine.disk, &self.home.forgotten(), said);
+        added.map_err(|error| {
+            let what = "cannot read or write run/forgotten.jsonl";
+            let hint = "if it is damaged, remove it: it is written anew from the log";
+            Failure::new(Exit::Storage, what).because(&error).hint(hint)
+        })
+    }
+
+    /// A home of an earlier release has no such file, and a copy may lack it.
+    fn note_forgotten_before(&self, context: &Context) -> Result<(), Failure> {
+        let is_there = context.machine.disk.stat(&self.home.forgotten());
+        match matches!(is_there, Ok(None)) && self.engine.log().has_destroyed_keys() {
+            true => self.note_forgotten(context),
+            false => Ok(()),
+        }
+    }
+
     /// From here on nothing is left to be done, so a text that comes again stays.
     fn end_forgetting(&mut self, context: &Context) -> Result<(), Failure> {
         let (disk, path) = (&*context.machine.disk, self.home.forgetting());
+        // It comes before the mark goes, so that one of the two is there whatever becomes of the log.
+        self.note_forgotten(context)?;
         if self.part == Part::Follows {
             // What this host began itself while it led becomes a fact when it leads again, unless it did already.
             let marked = forget_mark::read(disk, &path).map_err(|error| unmarked(&error))?;

@@ -42,6 +42,7 @@ use crate::upkeep::forget;
 use crate::upkeep::forget_mark;
 use crate::upkeep::kinship::Kinship;
 use crate::upkeep::recover::{Places, RecoverError, Rules, rebuild, salvage};
+use crate::upkeep::tombstones;
 
 /// Rebuild the log from its own records, the queue, the acks and the published summaries
 ///
@@ -226,6 +227,8 @@ impl RecoverArgs {
             forgetting: forget_mark::read(&**disk, &home.forgetting())
                 .map_err(|error| failed("read run/forgetting.json", &error))?
                 .map(|marked| marked.wanted),
+            tombstones: tombstones::read(&**disk, &home.forgotten())
+                .map_err(|error| failed("read run/forgotten.jsonl", &error))?,
         };
         let bar = context.ui.progress("reading files", 100);
         let engine = rebuild(&context.machine, &places, engine, rules, &mut report, &mut |part| {

@@ -73,6 +73,11 @@ impl DataPlaces {
         origins.filter_map(file_of).for_each(|path| self.add_file(path));
     }
 
+    /// The names of one kind of place, folded.
+    pub(crate) fn named(&self, wanted: DataPlace) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(place, _)| *place == wanted).map(|(_, name)| name.as_str())
+    }
+
     pub(crate) fn extend(&mut self, other: &DataPlaces) {
         self.0.extend(other.0.iter().cloned());
     }

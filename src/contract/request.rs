@@ -143,6 +143,11 @@ pub struct EffectiveKey {
     pub derived: bool,
 }
 
+/// What a key that a caller gives is compared by.
+pub(crate) fn given_key(text: &str) -> Digest {
+    Hasher::new().update("given:").update(text).finish()
+}
+
 impl Request {
     /// Reads one line, without its terminator.
     pub fn parse(line: &[u8]) -> Result<Request, Refusal> {
@@ -209,11 +214,7 @@ impl Request {
     /// The key two requests share exactly when they ask for the same thing.
     pub fn effective_key(&self) -> EffectiveKey {
         match &self.idempotency_key {
-            Some(key) => EffectiveKey {
-                text: key.clone(),
-                digest: Hasher::new().update("given:").update(key).finish(),
-                derived: false,
-            },
+            Some(key) => EffectiveKey { text: key.clone(), digest: given_key(key), derived: false },
             None => {
                 // The canonical form starts with a brace, never with `given:`.
                 let digest = sha256(self.canonical_work());

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::hash::{Digest, sha256};
 use super::json::jcs;
-use super::places::{DataPlace, DataPlaces};
+use super::places::{DataPlace, DataPlaces, folded};
 use super::time::{Day, Timestamp};
 use super::vocabulary::Bus;
 
@@ -87,6 +87,17 @@ impl Person {
         }
         all.extend(Person::parse(&one));
         all
+    }
+
+    /// Every name and address that a text about its authors may mean, of one person and of several with commas between:
+    /// `Ruiz, Ana` is one name and may be two. They are folded, to be compared.
+    pub(crate) fn names_in(written: &str) -> BTreeSet<String> {
+        let people = Person::parse(written).into_iter().chain(Person::all_of(written));
+        let named = people.flat_map(|one| [one.name, one.address]).flatten();
+        let mut names: BTreeSet<String> = named.map(|name| folded(&unquoted(&name))).collect();
+        names.insert(folded(written));
+        names.remove("");
+        names
     }
 
     /// Several as one: their names, as a page shows its authors.
@@ -319,12 +330,12 @@ impl SourceContext {
             (DataPlace::Mailbox, mailbox.as_deref()),
             (DataPlace::Feed, self.origin.feed.as_deref()),
             (DataPlace::Project, self.labels.project.as_deref()),
-            (DataPlace::Author, author.and_then(|person| person.name.as_deref())),
-            (DataPlace::Author, author.and_then(|person| person.address.as_deref())),
         ];
         for (place, name) in named {
             name.into_iter().for_each(|name| places.add(place, name));
         }
+        let people = author.iter().flat_map(|one| [&one.name, &one.address]).flatten();
+        people.for_each(|written| add_person(places, written));
         self.labels.tags.iter().for_each(|tag| places.add(DataPlace::Label, tag));
         places.extend(&self.places);
     }
@@ -339,6 +350,11 @@ impl SourceContext {
     pub(crate) fn speaker(&self) -> Option<&str> {
         self.author_name().or(self.role.as_deref())
     }
+}
+
+/// Adds somebody who wrote a text, as it is written.
+pub(crate) fn add_person(places: &mut DataPlaces, written: &str) {
+    Person::names_in(written).iter().for_each(|name| places.add(DataPlace::Author, name));
 }
 
 /// The member of an item of a list that holds the name it gives itself.
@@ -480,6 +496,13 @@ impl InputContext {
         let more = known.len() - names.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         (!names.is_empty()).then(|| names.join(", ") + &more)
+    }
+
+    /// Everybody who wrote the sources or a part of them, by name and by address, folded.
+    pub(crate) fn people(&self) -> BTreeSet<String> {
+        let mut places = DataPlaces::default();
+        self.add_places(&mut places);
+        places.named(DataPlace::Author).map(str::to_owned).collect()
     }
 
     /// Where the sources were found, as far as all of them agree.

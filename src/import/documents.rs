@@ -22,7 +22,7 @@ use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
 use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
-use crate::markup::members::{AUTHORS, folded, name_of_person};
+use crate::markup::members::{folded, name_of_person, names_of, names_people};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -30,6 +30,8 @@ use crate::upstream::dated;
 const CHUNK_BYTES: usize = 4000;
 /// Longest member of a document that its chunks carry, as JSON.
 const MEMBER_BYTES_MAX: usize = 500;
+/// Longest text with the names of people.
+const PEOPLE_BYTES_MAX: usize = 16 << 10;
 /// Folded members that say for whom a text is, and where it belongs, beside those that say whose it is.
 const CONTEXT: [&str; 14] = [
     "to",
@@ -242,7 +244,7 @@ fn add_chunks(
             metadata["labels"] = json!(file.labels);
         }
         let kept = file.members.iter().filter(|(name, _)| is_context(name));
-        for (name, value) in kept.filter_map(|(name, value)| Some((name, short(value)?))) {
+        for (name, value) in kept.filter_map(|(name, value)| Some((name, short(name, value)?))) {
             if metadata.get(name).is_none() {
                 metadata[name.as_str()] = value;
             }
@@ -265,16 +267,25 @@ fn add_chunks(
     }
 }
 
-/// A member that is short enough; of a long record of a person, such as one with addresses of pictures, the name.
-fn short(value: &Value) -> Option<Value> {
+/// A member that is short enough; of a long record of a person, such as one with addresses of pictures, the name. Of
+/// many people the names, however many they are: a rule about one of them must not miss the text.
+fn short(name: &str, value: &Value) -> Option<Value> {
     let is_short = |value: &Value| value.to_string().len() <= MEMBER_BYTES_MAX;
-    let name = || name_of_person(value).map(Value::from).filter(is_short);
-    if is_short(value) { Some(value.clone()) } else { name() }
+    if is_short(value) {
+        return Some(value.clone());
+    }
+    let names = match value {
+        Value::Object(_) => name_of_person(value).map(Value::from),
+        Value::Array(_) if names_people(&folded(name)) => Some(names_of(value).into()),
+        Value::String(_) if names_people(&folded(name)) => Some(value.clone()),
+        _ => None,
+    };
+    names.filter(|value| value.is_array() || value.to_string().len() <= PEOPLE_BYTES_MAX)
 }
 
 fn is_context(name: &str) -> bool {
     let name = folded(name);
-    CONTEXT.contains(&name.as_str()) || AUTHORS.contains(&name.as_str())
+    CONTEXT.contains(&name.as_str()) || names_people(&name)
 }
 
 fn provenance(of: &Described<'_>, kind: &str) -> Value {

@@ -282,6 +282,13 @@ fn event(
     for (key, found) in kept {
         value[key] = found;
     }
+    // Programs that talk to models name a person so, beside the role.
+    if mapping.kind.is_none()
+        && [&value["author"], &value["from"]].iter().all(|one| one.is_null())
+        && let Some(name) = name_of_person(&record["name"])
+    {
+        value["author"] = name.into();
+    }
     if value["author"].is_null()
         && let Some(author) = author_of_feed(record)
     {

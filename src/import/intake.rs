@@ -774,7 +774,7 @@ fn as_document(mut event: Value) -> Document {
     let title = taken("title").and_then(|title| title.as_str().map(str::to_owned));
     let labels = taken("labels").and_then(|labels| serde_json::from_value(labels).ok());
     let mut members = Map::new();
-    for name in ["author", "url", "feed", "project", LOCAL_ONLY] {
+    for name in ["author", "from", "url", "feed", "project", LOCAL_ONLY] {
         members.extend(taken(name).map(|value| (name.to_owned(), value)));
     }
     let (text, labels) = (text.unwrap_or_default(), labels.unwrap_or_default());

@@ -15,6 +15,7 @@ use super::head::is_table;
 use super::{chat_json, chat_text};
 use crate::markup::{prefix, roff, subtitles};
 use crate::model::builtin::extract::written::announces_event;
+use crate::upstream::chat_lines::is_chat;
 use crate::upstream::moment::Moment;
 
 /// Bytes of a file that decide its kind.
@@ -317,7 +318,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         "tmp" | "bak" | "swp" | "part" | "crdownload" => Err(Refusal::new("temporary file")),
         _ if is_program(extension) => Err(Refusal::new("program text or settings")),
         "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
-        _ if chat_text::is_chat(text) => Ok(FileKind::ChatText),
+        _ if is_chat(text) => Ok(FileKind::ChatText),
         _ if is_table(text) && table_has_words(text) => Ok(FileKind::Csv),
         _ => Ok(FileKind::Text),
     }

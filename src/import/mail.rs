@@ -23,6 +23,7 @@ use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::document::Document;
 use crate::markup::mail::{self, Attachment, Mail};
+use crate::markup::members::{add_people, people_of};
 use crate::os::{Disk, Open};
 use crate::upstream::context::author_of;
 use crate::upstream::dated;
@@ -339,6 +340,7 @@ impl Event<'_> {
             // The sender of the mail wrote what does not say who wrote it.
             let author = author_of(&document.members);
             members.extend(author.map(|author| ("author".to_owned(), author.shown().into())));
+            add_people(&mut members, people_of(&document.members));
             if !document.labels.is_empty() {
                 members.insert("labels".to_owned(), json!(document.labels));
             }

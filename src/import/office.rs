@@ -9,6 +9,7 @@ use super::archive::{Archive, ArchiveError};
 use super::xml::parse as xml;
 use crate::contract::publish::{said_by_member, said_by_members, together};
 use crate::markup::document::Document;
+use crate::markup::members::add_people;
 use crate::markup::{html, markdown};
 
 /// Reads a docx file: paragraphs, headings, list items, tables, notes and comments.
@@ -38,8 +39,9 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
             blocks(note, &mut out);
         }
     }
+    let mut commented_by = Vec::new();
     if let Some(comments) = beside("word/comments.xml")? {
-        comments_of(&xml(&comments)?, &mut out);
+        commented_by = comments_of(&xml(&comments)?, &mut out);
     }
     let core = beside("docProps/core.xml")?;
     let core = core.as_deref().and_then(|text| xml(text).ok());
@@ -49,19 +51,22 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
         Some(node.text()?.trim().to_owned()).filter(|text| !text.is_empty())
     };
     let title = said("title").or_else(|| first_heading(&out));
+    let mut members = author(said("creator"));
+    add_people(&mut members, commented_by);
     Ok(Document {
         kind: "docx",
         text: out.trim_end().to_owned(),
         title,
         date: said("modified").or_else(|| said("created")),
         publish: said_by_members(&marks_of(core.as_ref(), part("docProps/custom.xml").ok())),
-        members: author(said("creator")),
+        members,
         ..Document::default()
     })
 }
 
-/// What readers wrote beside the text, each comment with the name of who wrote it.
-fn comments_of(comments: &Xml<'_>, out: &mut String) {
+/// What readers wrote beside the text, each comment with the name of who wrote it. Returns these names.
+fn comments_of(comments: &Xml<'_>, out: &mut String) -> Vec<String> {
+    let mut people = Vec::new();
     for comment in comments.descendants().filter(|node| is(node, "comment")) {
         let mut text = String::new();
         blocks(comment, &mut text);
@@ -70,8 +75,10 @@ fn comments_of(comments: &Xml<'_>, out: &mut String) {
         let by = author.map(|name| format!(" by {name}")).unwrap_or_default();
         if !text.is_empty() {
             out.push_str(&format!("[Comment{by}] {text}\n\n"));
+            people.extend(author.map(str::to_owned));
         }
     }
+    people
 }
 
 /// What the properties of a file say of it: its key words, its category, its state, and those that a person added.

@@ -18,12 +18,14 @@ use serde_json::{Value, json};
 use super::{ImportError, PRODUCER, Report, Target, disk_error};
 use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::json::{line, to_file};
+use crate::contract::places::folded;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
+use crate::contract::source::Person;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Day;
 use crate::contract::versions::file_of_item;
-use crate::markup::members::{AUTHORS, name_of_person, named};
+use crate::markup::members::people_of;
 use crate::os::{DiskFile, Open};
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -791,9 +793,12 @@ impl TakenBack {
         if self.authors.is_empty() {
             return false;
         }
+        let authors: BTreeSet<String> = self.authors.iter().map(|one| folded(one)).collect();
         [record, &record["metadata"], &record["meta"]].into_iter().any(|of| {
-            let members = of.as_object();
-            members.is_some_and(|of| named(of, AUTHORS).any(|said| self.names_author(said)))
+            let people = of.as_object().into_iter().flat_map(people_of);
+            people
+                .flat_map(|written| Person::names_in(&written))
+                .any(|name| authors.contains(&name))
         })
     }
 
@@ -822,34 +827,6 @@ impl TakenBack {
         }
         self.shared = shared;
         Ok(())
-    }
-
-    fn names_author(&self, said: &Value) -> bool {
-        match said {
-            Value::String(word) => self.is_author(word),
-            Value::Array(all) => all.iter().any(|one| self.names_author(one)),
-            Value::Object(of) => {
-                let addresses =
-                    ["address", "email", "mail"].into_iter().filter_map(|name| of.get(name));
-                let name = name_of_person(said);
-                addresses
-                    .filter_map(Value::as_str)
-                    .chain(name.as_deref())
-                    .any(|one| self.is_author(one))
-            }
-            _ => false,
-        }
-    }
-
-    /// A name, an address, or `Name <address>`, whatever its letters' case.
-    fn is_author(&self, word: &str) -> bool {
-        let plain = |word: &str| word.trim().trim_matches('"').trim().to_lowercase();
-        let (name, address) = word.split_once('<').unwrap_or((word, ""));
-        let parts = [plain(word), plain(name), plain(address.trim_end_matches('>'))];
-        self.authors
-            .iter()
-            .map(|author| plain(author))
-            .any(|author| parts.iter().any(|part| !part.is_empty() && *part == author))
     }
 }
 

@@ -14,7 +14,9 @@ use crate::contract::privacy::{says_local_only, says_local_only_within};
 use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
-use crate::markup::members::{TIMES, TITLES, named};
+use crate::markup::members::{
+    AUTHORS, TIMES, TITLES, add_people, folded, named, people_of, people_within,
+};
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
 use crate::upstream::context::tags_of;
@@ -174,7 +176,13 @@ fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
     let name = word(members, "name")?;
     // The template tells a model how to answer. It says nothing of the project.
     members.get("prompt_template").or_else(|| members.get("description"))?;
-    let labels = Map::from_iter([("project".to_owned(), Value::from(name.clone()))]);
+    // Who made a project made its parts, unless a part says otherwise.
+    let authors = |members: &Map<String, Value>| {
+        let all = members.iter().filter(|(name, _)| AUTHORS.contains(&folded(name).as_str()));
+        all.map(|(name, one)| (name.clone(), one.clone())).collect::<Map<_, _>>()
+    };
+    let mut labels = authors(members);
+    labels.insert("project".to_owned(), name.clone().into());
     let date = |members: &Map<String, Value>| word(members, "created_at");
     let about = word(members, "description").unwrap_or_default();
     let mut all = vec![Document {
@@ -192,7 +200,7 @@ fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
             title: Some(name.clone()),
             text: word(doc, "content")?,
             date: date(doc),
-            members: labels.clone().into_iter().chain(file).collect(),
+            members: labels.clone().into_iter().chain(authors(doc)).chain(file).collect(),
             publish: said_by_record(doc),
             ..Document::default()
         };
@@ -287,7 +295,8 @@ fn whole_within(
             let texts: Vec<&str> = items.iter().map(|item| item.text.trim()).collect();
             let publish = together(items.iter().map(|item| item.publish));
             let is_local_only = items.iter().any(Document::is_local_only);
-            let whole = Document { text: texts.join("\n"), publish, ..Document::default() };
+            let mut whole = Document { text: texts.join("\n"), publish, ..Document::default() };
+            add_people(&mut whole.members, items.iter().flat_map(|item| people_of(&item.members)));
             Ok(whole.local_only_if(is_local_only))
         }
         _ => document(readers, kind, path, bytes),
@@ -391,6 +400,7 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
                 }
                 None => records(&values),
             };
+            add_people(&mut read.members, values.iter().flat_map(people_within));
             Ok(read.local_only_if(values.iter().any(says_local_only_within)))
         }
         _ if extension(path) == "rst" => read_as("x.rst"),

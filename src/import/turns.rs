@@ -4,7 +4,7 @@
 //! messages begins with who says it. Instructions to the model and answers of tools are not shown. Without
 //! a time, a message has no place on the event bus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use super::said::beside_list;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::markup::document::Document;
-use crate::markup::members::name_of_person;
+use crate::markup::members::{add_people, name_of_person, people_of};
 use crate::markup::records::joined_pieces;
 
 /// Members that hold the role of a message.
@@ -113,7 +113,7 @@ pub(super) fn conversations(records: &[&Map<String, Value>]) -> Option<Vec<Docum
     if records.is_empty() || !records.iter().all(|record| is_one(record)) {
         return None;
     }
-    let mut found: Vec<Document> = Vec::new();
+    let mut found: Vec<Talk> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for record in records {
         match inner(record) {
@@ -121,20 +121,23 @@ pub(super) fn conversations(records: &[&Map<String, Value>]) -> Option<Vec<Docum
                 let title = word(record, &["title", "name", "id"]);
                 let text = beside_list(record).unwrap_or_default();
                 let document = Document { kind: "json", title, text, ..Document::default() };
-                found.push(take(document, record));
-                let last = found.len() - 1;
-                messages.into_iter().for_each(|one| add(&mut found[last], one));
+                let people = people_of(record).collect();
+                let mut talk = Talk { document: take(document, record), people };
+                messages.into_iter().for_each(|one| talk.add(one));
+                found.push(talk);
             }
             None => {
                 let id = word(record, &CONVERSATIONS);
                 let place = *places.entry(id.clone().unwrap_or_default()).or_insert(found.len());
                 if place == found.len() {
-                    found.push(Document { kind: "json", title: id, ..Document::default() });
+                    let document = Document { kind: "json", title: id, ..Document::default() };
+                    found.push(Talk { document, people: BTreeSet::new() });
                 }
-                add(&mut found[place], record);
+                found[place].add(record);
             }
         }
     }
+    let mut found: Vec<Document> = found.into_iter().map(Talk::finish).collect();
     found.retain(|one| !one.text.is_empty());
     // One conversation is known by the name of its file.
     if let [only] = found.as_mut_slice()
@@ -145,18 +148,34 @@ pub(super) fn conversations(records: &[&Map<String, Value>]) -> Option<Vec<Docum
     Some(found)
 }
 
-fn add(document: &mut Document, message: &Map<String, Value>) {
-    let Some(Turn { voice: Voice::Said(role), name, text }) = listed(message) else { return };
-    *document = take(std::mem::take(document), message);
-    if text.is_empty() {
-        return;
+/// A conversation that is read, and who speaks in it.
+struct Talk {
+    document: Document,
+    people: BTreeSet<String>,
+}
+
+impl Talk {
+    fn add(&mut self, message: &Map<String, Value>) {
+        let Some(Turn { voice: Voice::Said(role), name, text }) = listed(message) else { return };
+        self.document = take(std::mem::take(&mut self.document), message);
+        if text.is_empty() {
+            return;
+        }
+        let said = &mut self.document.text;
+        if !said.is_empty() {
+            said.push('\n');
+        }
+        // `from: human` is a role and no name.
+        let is_name = |name: &String| Voice::of(name).is_none();
+        let name = name.filter(is_name);
+        said.push_str(&format!("{}: {text}", name.as_deref().unwrap_or(role)));
+        self.people.extend(people_of(message).filter(is_name).chain(name));
     }
-    if !document.text.is_empty() {
-        document.text.push('\n');
+
+    fn finish(mut self) -> Document {
+        add_people(&mut self.document.members, self.people);
+        self.document
     }
-    // `from: human` is a role and no name.
-    let name = name.filter(|name| Voice::of(name).is_none());
-    document.text.push_str(&format!("{}: {text}", name.as_deref().unwrap_or(role)));
 }
 
 /// The marks of a record count for the whole conversation.

@@ -18,7 +18,7 @@ use crate::contract::places::DataPlaces;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
     InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, TimePrecision,
-    Window, zoned,
+    Window, add_person, zoned,
 };
 use crate::contract::time::Timestamp;
 use crate::markup::document::{Document, PROJECT, is_known_by_title};
@@ -442,6 +442,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
             local_only: turn.local_only,
             ..SourceContext::default()
         };
+        turn.forwarded_from.iter().for_each(|name| add_person(&mut context.places, name));
         match (turn.precision, zoned(turn.at, zone)) {
             (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
             (precision, Some(at)) => {

@@ -676,6 +676,10 @@ const REJECTED: u16 = 7;
 const DUPLICATE: u16 = 8;
 /// Events that bring a request in.
 pub(crate) const TAKEN: [u16; 4] = [ACCEPTED, PARKED, REJECTED, DUPLICATE];
+/// Whether an event is about a line of the queue, which may be the body of its record.
+pub(crate) fn holds_line(tag: u16) -> bool {
+    tag == LINE_QUARANTINED || TAKEN.contains(&tag)
+}
 pub(crate) const INPUT_RESOLVED: u16 = 11;
 pub(crate) const MODEL_RESPONDED: u16 = 14;
 pub(crate) const SUMMARY_PRODUCED: u16 = 15;

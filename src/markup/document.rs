@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
+use super::members::{add_people, people_within};
 use super::{html, latex, mail, markdown, marks, rst};
 use crate::contract::json::{exact, has_large_float};
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
@@ -157,7 +158,9 @@ pub(crate) fn text_of(bytes: &[u8]) -> Result<&str, String> {
 fn json_document(text: &str) -> Document {
     let value = super::records::value_of(text).unwrap_or_default();
     let publish = publish::said_within(&value);
-    let members = if let Value::Object(members) = value { members } else { Map::new() };
+    let people = people_within(&value);
+    let mut members = if let Value::Object(members) = value { members } else { Map::new() };
+    add_people(&mut members, people);
     Document { kind: "json", text: text.to_owned(), members, publish, ..none() }
 }
 

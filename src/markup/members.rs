@@ -1,5 +1,7 @@
 //! Members of records that people and programs wrote, by the usual spellings of their names.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 /// Names of the title of a record; the first that holds a text counts.
@@ -31,6 +33,13 @@ const PERSONS: &[&str] = &[
     "screenname",
     "login",
 ];
+/// The member with the people whose words a text holds beside its author: who speaks in a chat without times, and who wrote
+/// the parts of a whole. Rules about data and `forget` know it, and no flow is told.
+pub(crate) const SAID_BY: &str = "said_by";
+/// Names of people who wrote a part of a text, or wrote it before its author passed it on.
+const PEOPLE: &[&str] = &["saidby", "forwardedfrom"];
+/// Names of the address of a person in a record of them.
+const ADDRESSES: &[&str] = &["address", "email", "mail"];
 /// Names of a clock time that stands apart from its day.
 pub(crate) const CLOCKS: &[&str] = &["time", "clock", "clocktime", "timeofday"];
 /// Names of the time of a record; the first that holds one counts.
@@ -131,6 +140,58 @@ pub(crate) fn named<'a>(
     }
     found.sort_by_key(|(at, _)| *at);
     found.into_iter().map(|(_, value)| value)
+}
+
+/// Whether a member names somebody who wrote the text or a part of it. Its name is folded.
+pub(crate) fn names_people(name: &str) -> bool {
+    AUTHORS.contains(&name) || PEOPLE.contains(&name)
+}
+
+/// Everybody whom a record names as one who wrote it or a part of it, by name and by address, as it is written.
+pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = String> {
+    named(members, AUTHORS).chain(named(members, PEOPLE)).flat_map(names_of)
+}
+
+/// Everybody whom a value or a record within it names so.
+pub(crate) fn people_within(value: &Value) -> BTreeSet<String> {
+    let (mut found, mut left) = (BTreeSet::new(), vec![value]);
+    while let Some(one) = left.pop() {
+        match one {
+            Value::Object(members) => {
+                found.extend(people_of(members));
+                left.extend(members.values());
+            }
+            Value::Array(all) => left.extend(all),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Notes people whose words a text holds, beside its authors.
+pub(crate) fn add_people(
+    members: &mut Map<String, Value>,
+    people: impl IntoIterator<Item = String>,
+) {
+    let authors: Vec<String> = named(members, AUTHORS).flat_map(names_of).collect();
+    let known = members.get(SAID_BY).map(names_of).unwrap_or_default();
+    let mut all: BTreeSet<String> = people.into_iter().chain(known).collect();
+    all.retain(|one| !authors.contains(one));
+    if !all.is_empty() {
+        members.insert(SAID_BY.to_owned(), all.into_iter().collect::<Vec<_>>().into());
+    }
+}
+
+/// The names and addresses in a value: a text, a record of a person, or a list of these.
+pub(crate) fn names_of(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(all) => all.iter().flat_map(names_of).collect(),
+        Value::Object(members) => {
+            let addresses = named(members, ADDRESSES).filter_map(Value::as_str).map(str::to_owned);
+            addresses.chain(name_of_person(value)).collect()
+        }
+        one => name_of_person(one).into_iter().collect(),
+    }
 }
 
 /// The name of somebody: a text, or the name in a record of a person.

@@ -3,7 +3,10 @@
 //! Contract: every shown line is kept, in order. A line that the next subtitle repeats is kept once. The name
 //! of a speaker comes before the words.
 
+use std::collections::BTreeSet;
+
 use super::document::Document;
+use super::members::add_people;
 use super::{html, marks};
 
 /// Whether a text begins as subtitles do.
@@ -53,7 +56,9 @@ pub fn document(text: &str) -> Document {
         }
     }
     let publish = marks::said_in_text("vtt", text);
-    Document { kind: "vtt", text: out.text, publish, ..Document::default() }
+    let mut document = Document { kind: "vtt", text: out.text, publish, ..Document::default() };
+    add_people(&mut document.members, out.speakers);
+    document
 }
 
 #[derive(Default)]
@@ -61,6 +66,7 @@ struct Spoken {
     text: String,
     last: String,
     speaker: String,
+    speakers: BTreeSet<String>,
     /// Whether the next line is the first one of its subtitle.
     begins: bool,
 }
@@ -87,6 +93,7 @@ impl Spoken {
         }
         if let Some(speaker) = speaker.filter(|_| changes) {
             self.speaker = speaker.to_owned();
+            self.speakers.insert(speaker.to_owned());
             self.text.push_str(&format!("{speaker}: "));
         }
         self.text.push_str(words);

@@ -132,6 +132,9 @@ pub enum Outcome {
     Failed(Failed),
 }
 
+/// What the ack says of a request whose line was taken back before it ended.
+pub(crate) const PARAMETERS_GONE: &str = "its parameters were forgotten by request";
+
 /// How an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {

@@ -14,11 +14,13 @@ use std::ops::ControlFlow;
 
 use chrono_tz::Tz;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::places::folded;
 use crate::contract::publish;
+use crate::contract::request::given_key;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{SourceWord, VersionKeys, VersionedItem, file_of};
 use crate::facts::agent_run::AgentRunFact;
@@ -26,7 +28,9 @@ use crate::facts::digest::DigestFact;
 use crate::log::codec::{self, Cursor};
 use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
+use crate::state::decide::{Failed, Outcome, PARAMETERS_GONE, Report, RetryHint};
 use crate::state::event::{Event, Forgotten, SummaryPointer};
+use crate::state::{Open, Status};
 
 /// The first fact whose bodies may still be readable.
 pub(crate) const BEGUN: &str = "forget_begun";
@@ -73,6 +77,10 @@ pub struct Traces {
     pub files: BTreeSet<String>,
     /// Bags that hold some of the summaries.
     pub bags: BTreeSet<String>,
+    /// Runs of other programs whose events and snapshots go.
+    pub(crate) runs: BTreeSet<String>,
+    /// Those that stay, although their events name a summary that goes.
+    pub(crate) runs_beside: BTreeSet<String>,
     /// Answers of models.
     pub answers: u64,
     /// Records whose bodies are destroyed, answers included.
@@ -190,16 +198,14 @@ pub fn look(
         }
         hidden = found.hidden;
     };
-    let same = SameRequests::of(log, &found.requests)?;
+    let same = SameRequests::of(log, &found.requests, &wanted.lines)?;
     let named = wanted.as_requested();
     // What mentions a summary may come before its last version, so it is read once all are known.
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
         told(entry.seq, 1.0);
         if matches!(entry.tag, codec::MODEL_RESPONDED | codec::DIGEST | codec::AGENT_RUN) {
-            found.take_mention(log, &entry)?;
-        } else if entry.has_body
-            && (entry.tag == codec::LINE_QUARANTINED || codec::TAKEN.contains(&entry.tag))
-        {
+            found.take_mention(log, wanted, &entry)?;
+        } else if entry.has_body && codec::holds_line(entry.tag) {
             found.take_line(log, (&named, &wanted.lines), &same, &entry)?;
         }
         Ok(ControlFlow::Continue(()))
@@ -217,45 +223,85 @@ struct SameRequests {
 }
 
 impl SameRequests {
-    fn of(log: &Reader, requests: &BTreeSet<Seq>) -> Result<SameRequests, ReadError> {
+    /// Those of these requests, and of the lines that are named.
+    fn of(
+        log: &Reader,
+        requests: &BTreeSet<Seq>,
+        lines: &BTreeSet<Digest>,
+    ) -> Result<SameRequests, ReadError> {
         let mut same = SameRequests::default();
         for seq in requests {
             // Its line is not needed.
             let event = log.get(*seq)?.map(|record| record.event()).transpose()?;
-            if let Some(taken) = event.as_ref().and_then(Event::taken) {
-                same.ids.insert(taken.head.request_id.clone());
-                same.keys.insert(taken.key);
-                same.works.insert(taken.work);
-            }
+            event.iter().for_each(|event| same.take(event));
         }
+        if lines.is_empty() {
+            return Ok(same);
+        }
+        log.try_scan::<ReadError>(Seq(1), None, |entry| {
+            if entry.has_body && codec::holds_line(entry.tag) {
+                let event = entry.event()?;
+                if line_of(&event).is_some_and(|(_, hash)| lines.contains(&hash)) {
+                    same.take(&event);
+                    let line = log.body(entry.seq)?.filter(|_| event.taken().is_none());
+                    same.keys.extend(line.as_deref().and_then(key_in_line));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(same)
     }
 
-    fn has(&self, event: &Event) -> bool {
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::LineQuarantined(bad) => self.ids.extend(bad.request_id.clone()),
+            event => {
+                let Some(taken) = event.taken() else { return };
+                self.ids.insert(taken.head.request_id.clone());
+                self.keys.insert(taken.key);
+                self.works.insert(taken.work);
+            }
+        }
+    }
+
+    fn has(&self, event: &Event, line: &[u8]) -> bool {
         match event {
             Event::LineQuarantined(bad) => {
                 bad.request_id.as_ref().is_some_and(|id| self.ids.contains(id))
+                    || !self.keys.is_empty()
+                        && key_in_line(line).is_some_and(|key| self.keys.contains(&key))
             }
             event => event.taken().is_some_and(|taken| {
-                self.keys.contains(&taken.key) || self.works.contains(&taken.work)
+                self.ids.contains(&taken.head.request_id)
+                    || self.keys.contains(&taken.key)
+                    || self.works.contains(&taken.work)
             }),
         }
     }
 }
 
-/// The number of the line in the queue that an event is about.
-fn line_number(event: &Event) -> u64 {
+/// The key that a quarantined line gives its request, where the line is JSON.
+fn key_in_line(line: &[u8]) -> Option<Digest> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    line["idempotency_key"].as_str().map(given_key)
+}
+
+/// The line of the queue that an event is about: its number and its hash.
+pub(crate) fn line_of(event: &Event) -> Option<(u64, Digest)> {
     match event {
-        Event::LineQuarantined(bad) => bad.line,
-        event => event.taken().map_or(0, |taken| taken.head.line),
+        Event::LineQuarantined(bad) => Some((bad.line, bad.sha256)),
+        event => event.taken().map(|taken| (taken.head.line, taken.line.sha256())),
     }
 }
 
-/// The hash of the line that an event is about.
-fn line_hash(event: &Event) -> Option<Digest> {
+/// Whether a word names the line that an event is about: by the id of its request, or as `quarantine:SEQ`.
+fn names_line(seq: Seq, event: &Event, is_named: impl Fn(&str) -> bool) -> bool {
     match event {
-        Event::LineQuarantined(bad) => Some(bad.sha256),
-        event => event.taken().map(|taken| taken.line.sha256()),
+        Event::LineQuarantined(bad) => {
+            bad.request_id.as_deref().is_some_and(&is_named)
+                || is_named(&format!("quarantine:{}", seq.0))
+        }
+        event => event.taken().is_some_and(|taken| is_named(&taken.head.request_id)),
     }
 }
 
@@ -269,24 +315,19 @@ fn has_part(line: &[u8], is_named: impl Fn(&str) -> bool) -> bool {
 pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<Digest>, ReadError> {
     let mut found = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        let is_bad = entry.tag == codec::LINE_QUARANTINED;
-        if !entry.has_body || !is_bad && !codec::TAKEN.contains(&entry.tag) {
+        // What is gone already is not named twice.
+        if !entry.has_body || !codec::holds_line(entry.tag) || log.is_forgotten(entry.seq) {
             return Ok(ControlFlow::Continue(()));
         }
         let event = entry.event()?;
-        let id = match &event {
-            Event::LineQuarantined(bad) => bad.request_id.as_ref(),
-            event => event.taken().map(|taken| &taken.head.request_id),
-        };
-        let place = is_bad.then(|| format!("quarantine:{}", entry.seq.0));
-        let is_meant = id.into_iter().chain(&place).any(|id| named.ids.contains(id))
+        let is_meant = names_line(entry.seq, &event, |name| named.ids.contains(name))
             || named.before.is_some_and(|(day, zone)| entry.at.day_in(zone) < day);
         let is_author = |part: &str| named.authors.iter().any(|one| folded(one) == folded(part));
         if is_meant
             || !named.authors.is_empty()
                 && log.body(entry.seq)?.is_some_and(|line| has_part(&line, is_author))
         {
-            found.extend(line_hash(&event));
+            found.extend(line_of(&event).map(|(_, hash)| hash));
         }
         Ok(ControlFlow::Continue(()))
     })?;
@@ -305,13 +346,14 @@ impl Traces {
         let Some(line) = log.body(entry.seq)? else { return Ok(()) };
         let event = entry.event()?;
         let is_gone = |part: &str| named.contains(part) || self.summaries.contains_key(part);
-        if line_hash(&event).is_some_and(|hash| lines.contains(&hash))
+        let Some((number, hash)) = line_of(&event) else { return Ok(()) };
+        if lines.contains(&hash)
             || self.requests.contains(&entry.seq)
-            || same.has(&event)
+            || same.has(&event, &line)
             || has_part(&line, is_gone)
         {
             self.bodies.push(entry.seq);
-            self.lines.insert(line_number(&event));
+            self.lines.insert(number);
         }
         Ok(())
     }
@@ -386,7 +428,12 @@ impl Traces {
             && item.keys().origins.iter().any(is_hidden)
     }
 
-    fn take_mention(&mut self, log: &Reader, entry: &Entry<'_>) -> Result<(), ReadError> {
+    fn take_mention(
+        &mut self,
+        log: &Reader,
+        wanted: &Wanted,
+        entry: &Entry<'_>,
+    ) -> Result<(), ReadError> {
         let mentions = |found: &Traces| -> Result<bool, ReadError> {
             // Retention may have dropped it. What is not there holds no words.
             Ok(log.body(entry.seq)?.is_some_and(|body| found.is_mentioned(&body)))
@@ -408,8 +455,20 @@ impl Traces {
             {
                 self.bodies.push(entry.seq);
             }
-            Event::AgentRun(fact) if is_own(&fact) && mentions(self)? => {
-                self.bodies.push(entry.seq)
+            Event::AgentRun(fact) if is_own(&fact) => {
+                if mentions(self)? {
+                    self.bodies.push(entry.seq);
+                }
+            }
+            Event::AgentRun(fact) if wanted.sources.contains(fact.run_id()) => {
+                if log.body(entry.seq)?.is_some() {
+                    self.runs.insert(fact.run_id().to_owned());
+                    self.bodies.push(entry.seq);
+                }
+            }
+            // The run of another program is named, and goes when its person says so.
+            Event::AgentRun(fact) if mentions(self)? => {
+                self.runs_beside.insert(fact.run_id().to_owned());
             }
             _ => {}
         }
@@ -549,11 +608,17 @@ pub(crate) fn destroy(
     Ok(wanted)
 }
 
-/// Those of these ids of sources of which the log still has a summary or an answer. The log is read once.
+/// Those of these ids of which the log still has something: of a source a summary or an answer, of a run its events. The log
+/// is read once.
 pub fn known_ids(log: &Reader, ids: &BTreeSet<String>) -> Result<BTreeSet<String>, ReadError> {
     let (mut known, mut asked) = (BTreeSet::new(), BTreeMap::<Seq, BTreeSet<String>>::new());
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        let is_work = [codec::INPUT_RESOLVED, codec::MODEL_RESPONDED, codec::SUMMARY_PRODUCED];
+        let is_work = [
+            codec::INPUT_RESOLVED,
+            codec::MODEL_RESPONDED,
+            codec::SUMMARY_PRODUCED,
+            codec::AGENT_RUN,
+        ];
         if !is_work.contains(&entry.tag) {
             return Ok(ControlFlow::Continue(()));
         }
@@ -565,6 +630,13 @@ pub fn known_ids(log: &Reader, ids: &BTreeSet<String>) -> Result<BTreeSet<String
                 if !named.is_empty() {
                     asked.entry(request).or_default().extend(named);
                 }
+            }
+            Event::AgentRun(fact)
+                if !is_own(&fact)
+                    && ids.contains(fact.run_id())
+                    && log.body(entry.seq)?.is_some() =>
+            {
+                known.insert(fact.run_id().to_owned());
             }
             Event::ModelResponded { request, .. }
                 if asked.contains_key(&request) && log.body(entry.seq)?.is_some() =>
@@ -586,7 +658,7 @@ pub fn known_ids(log: &Reader, ids: &BTreeSet<String>) -> Result<BTreeSet<String
     Ok(known)
 }
 
-/// The moment at which a person took back what a name means: a summary or source by id, or a file. Names that only the
+/// The moment at which a person took back what a name means: a summary or source by id, a file, or a line. Names that only the
 /// texts had, such as a title, are known no more. A log in which nothing was ever forgotten is not read.
 pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, ForgetError> {
     if last_asked(log)? == Seq(0) && !log.has_destroyed_keys() {
@@ -600,12 +672,18 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
     let of_list = |id: &str| id.strip_prefix("other:") == Some(name);
     let is_id =
         |id: &str| id == name || of_list(id) || name.len() >= ID_BEGINS && id.starts_with(name);
+    let mut lines = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        if entry.tag == codec::FORGOTTEN
+        if entry.has_body && codec::holds_line(entry.tag) && log.is_forgotten(entry.seq) {
+            if names_line(entry.seq, &entry.event()?, |one| one == name) {
+                lines.insert(entry.seq);
+            }
+        } else if entry.tag == codec::FORGOTTEN
             && let Event::Forgotten(fact) = entry.event()?
             && (fact.summaries.iter().any(|one| is_id(&one.summary_id))
                 || fact.sources.iter().any(|id| is_id(id))
-                || fact.files.iter().any(is_file))
+                || fact.files.iter().any(is_file)
+                || fact.bodies.iter().any(|seq| lines.contains(seq)))
         {
             at = Some(entry.at);
         }
@@ -658,6 +736,27 @@ pub(crate) fn can_be_read_again(log: &Reader) -> Result<bool, ForgetError> {
         );
     }
     Ok(can)
+}
+
+/// Ends the requests that wait and whose lines are gone. Returns whether there were any; those that waited for one of them
+/// may be next.
+pub(crate) fn end_waiting(engine: &mut Engine, now: Timestamp) -> Result<bool, EngineError> {
+    while engine.settle(now)? {}
+    let log = engine.log().clone();
+    let waits = |open: &Open| matches!(open.row.status, Status::Waiting | Status::Backoff);
+    let open = engine.state().open_from(Seq(0));
+    let gone = open.filter(|(seq, open)| waits(open) && log.is_forgotten(*seq));
+    let gone: Vec<(Seq, u32)> = gone.map(|(seq, open)| (seq, open.row.attempts + 1)).collect();
+    for (request, attempt) in &gone {
+        let (request, attempt) = (*request, *attempt);
+        engine.record(Event::AttemptStarted { request, attempt }, now)?;
+        let (reason, cause, error) = (None, None, None);
+        let (message, input) = (PARAMETERS_GONE.to_owned(), Box::default());
+        let failed = Failed { again: RetryHint::Never, reason, cause, message, input, error };
+        let (epoch, outcome) = (engine.state().epoch(), Outcome::Failed(failed));
+        engine.report(Report { request, attempt, epoch, outcome }, now)?;
+    }
+    Ok(!gone.is_empty())
 }
 
 /// Everything that is shown of the log was made anew.

@@ -11,4 +11,5 @@ pub mod log_check;
 pub mod recover;
 pub mod retention;
 pub(crate) mod run_watch;
+pub(crate) mod tombstones;
 pub(crate) mod written_copies;

@@ -19,14 +19,14 @@ use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{PRIVATE_MARK, mark_of};
 use crate::contract::source::{
     InputContext, Labels, META_BYTES_MAX, Origin, Person, SourceContext, SourceKind, TimePrecision,
-    Window, zoned,
+    Window, add_person, zoned,
 };
 use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
 use crate::markup::document::{extension_of, is_known_by_title};
-use crate::markup::members::{AUTHORS, TITLES, folded, name_of_person, named};
+use crate::markup::members::{self, AUTHORS, SAID_BY, TITLES, folded, name_of_person, named};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -69,6 +69,7 @@ const PLACED: &[&str] = &[
     "source",
     "publish",
     PRIVATE_MARK,
+    SAID_BY,
     "conversation_id",
     "event_kind",
     "event_subkind",
@@ -431,11 +432,9 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
     context.set_moment(written_time(record), zone);
     context.local_only = record.as_object().is_some_and(says_local_only);
     // A rule about a sender holds for what he sent too, where another person wrote it.
-    let senders = ["author", "from", "sender"].iter().filter_map(|name| author(record.get(name)?));
-    senders.for_each(|one| {
-        let names = [one.name, one.address];
-        names.iter().flatten().for_each(|name| context.places.add(DataPlace::Author, name));
-    });
+    let around = [Some(record), record.get("metadata"), record.get("meta")];
+    let around = around.into_iter().flatten().filter_map(Value::as_object);
+    around.for_each(|members| add_people(&mut context.places, members));
     // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
@@ -520,6 +519,8 @@ fn of_summary(record: &Value, zone: Tz) -> SourceContext {
     context.made_from = sources_of(record);
     context.local_only = record.as_object().is_some_and(says_local_only);
     context.places.add_item(&|name| words(meta, &[name]));
+    let people = record.pointer("/selection/authors").map(members::names_of).unwrap_or_default();
+    people.iter().for_each(|written| add_person(&mut context.places, written));
     context.places.add_origins(context.origins.iter().map(String::as_str));
     for name in ["flow_id", "category", "summary_kind"] {
         if let Some(word) = words(meta, &[name]) {
@@ -590,7 +591,13 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
     };
     context.set_moment(Moment::of(members, zone), zone);
     context.local_only = says_local_only(members);
+    add_people(&mut context.places, members);
     context
+}
+
+/// Everybody who wrote a text or a part of it is a place of it.
+fn add_people(places: &mut DataPlaces, members: &Map<String, Value>) {
+    members::people_of(members).for_each(|written| add_person(places, &written));
 }
 
 /// Who wrote a text, as it says itself.
@@ -603,8 +610,9 @@ pub(crate) fn tags_of(members: &Map<String, Value>) -> Vec<String> {
     named(members, &["tags", "labels", "categories", "keywords"]).flat_map(words_of).collect()
 }
 
-/// Members that are the text of a record, under folded names.
-const TEXTS: [&str; 6] = ["contenttext", "contenthtml", "body", "conversationid", "id", "private"];
+/// Members that are the text of a record, or that no flow is told, under folded names.
+const TEXTS: [&str; 7] =
+    ["contenttext", "contenthtml", "body", "conversationid", "id", "private", "saidby"];
 
 /// The words of a list, or of a text with commas between.
 fn words_of(value: &Value) -> Vec<String> {

@@ -4,16 +4,17 @@
 
 use serde_json::{Map, Value};
 
+use super::chat_lines::speakers;
 use super::moment::Moment;
 use crate::markup::document::Document;
-use crate::markup::members::{AUTHORS, named};
+use crate::markup::members::{AUTHORS, add_people, named};
 use crate::model::builtin::extract::written::{
     Order, author_of_text, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };
 use crate::model::builtin::text::words::fold;
 
-/// Gives each part of a document its day, and a text alone the author that its head names. `name` is the
-/// name of the file; a part of several has its day in its own words only.
+/// Gives each part of a document its day, and a text alone the author that its head names and the people who speak in it.
+/// `name` is the name of the file; a part of several has its day in its own words only.
 pub(crate) fn set_heads(parts: &mut [Document], name: &str) {
     let order = order_of(parts.iter().flat_map(|part| words(&part.text, &part.members)));
     let alone = (parts.len() == 1).then_some(name);
@@ -22,6 +23,9 @@ pub(crate) fn set_heads(parts: &mut [Document], name: &str) {
         && let Some(author) = author_of_text(&only.text)
     {
         only.members.insert("author".to_owned(), author.into());
+    }
+    if let [only] = &mut *parts {
+        add_people(&mut only.members, speakers(&only.text));
     }
     for part in parts {
         part.date = day_of(&part.text, part.date.as_deref(), &part.members, order, alone);

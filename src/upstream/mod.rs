@@ -15,6 +15,7 @@
 )]
 
 mod beneath;
+pub(crate) mod chat_lines;
 pub mod context;
 pub(crate) mod dated;
 pub mod defect;

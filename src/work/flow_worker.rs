@@ -43,7 +43,7 @@ use crate::model::{
 use crate::os::{Clock, Disk, Machine};
 use crate::registry::{REGISTRY_KIND, Registry, Resolution, label};
 use crate::state::Digest16;
-use crate::state::decide::{Outcome, RetryHint};
+use crate::state::decide::{Outcome, PARAMETERS_GONE, RetryHint};
 use crate::state::event::{Event, SummaryPointer, TakenRequest};
 use crate::state::flows::DayCharged;
 use crate::telemetry::Telemetry;
@@ -217,7 +217,7 @@ impl FlowWorker {
     fn prepare(&self, job: &Job, recorder: &AttemptRecorder<'_>) -> Result<Prepared, Outcome> {
         let setup = Arc::clone(&self.setup.read());
         if job.taken.line.is_away() {
-            let message = "its parameters were forgotten by request".to_owned();
+            let message = PARAMETERS_GONE.to_owned();
             return Err(failed(RetryHint::Never, None, message, &InputFacts::default(), None));
         }
         let request = Request::parse_stored(&job.taken.line).map_err(|refusal| {

@@ -15,9 +15,10 @@ use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish;
 use crate::contract::request::Request;
 use crate::contract::schema;
-use crate::contract::source::{SEVERAL_DAYS, TimePrecision, WRITTEN_DAY};
+use crate::contract::source::{Person, SEVERAL_DAYS, TimePrecision, WRITTEN_DAY};
 use crate::contract::time::Timestamp;
 use crate::contract::versions::question_hash;
+use crate::contract::vocabulary::Bus;
 use crate::export::item::{
     META_NAMES, ModelIdentity, PromptIdentity, SummaryItem, take_equal_renderings,
     without_repetition,
@@ -159,6 +160,15 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     }
     if let Some(reasons) = prepared.data.to_value() {
         selection["privacy"] = reasons;
+    }
+    if prepared.resolved.bus == Bus::Other {
+        let people = prepared.surroundings.input.people();
+        // `forget` finds texts on the other buses by their records.
+        let named = prepared.surroundings.input.authors();
+        let named = named.as_deref().map(Person::names_in).unwrap_or_default();
+        if !people.is_subset(&named) {
+            selection["authors"] = json!(people);
+        }
     }
     if let Some(hash) = question_hash(&prepared.request.work.params) {
         selection["question_hash"] = hash.into();

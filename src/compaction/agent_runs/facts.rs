@@ -330,6 +330,32 @@ pub fn head_of(log: &Reader, run_id: &str) -> Result<RunHead, ReadError> {
     Ok(head)
 }
 
+/// The day on which a person took a run back. Where no key was ever destroyed, nothing is read.
+pub(super) fn forgotten_on(
+    log: &Reader,
+    run_id: &str,
+    head: &RunHead,
+) -> Result<Option<String>, ReadError> {
+    let is_gone = [head.batch, head.snapshot].iter().any(|seq| log.is_forgotten(*seq));
+    // A log that was made again has no event of it.
+    let is_new = head.last_seq == 0 && log.has_destroyed_keys();
+    if !is_gone && !is_new {
+        return Ok(None);
+    }
+    let mut at = None;
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+            && fact.sources.iter().any(|id| id == run_id)
+        {
+            at = Some(entry.at);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let day = at.map(|at| at.day_in(chrono_tz::UTC).to_string());
+    Ok(day.or_else(|| is_gone.then(|| "a day that this log does not know".to_owned())))
+}
+
 /// Calls `f` with every fact about a run in a range, in order; the `Seq` is that of its record.
 pub(crate) fn scan_facts(
     log: &Reader,

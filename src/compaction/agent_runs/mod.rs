@@ -78,6 +78,9 @@ pub enum AppendEventsError {
     /// The run is derived from the service's own session.
     #[error("run {run_id} is a run of the service itself")]
     Derived { run_id: String },
+    /// A person took the run back.
+    #[error("run {run_id} was forgotten on {day}, by request")]
+    Forgotten { run_id: String, day: String },
     /// The log could not be read.
     #[error(transparent)]
     Fact(#[from] ReadError),
@@ -99,6 +102,9 @@ pub enum VerifyError {
     Fact(#[from] ReadError),
     #[error(transparent)]
     Files(#[from] StoreError),
+    /// A person took the run back.
+    #[error("run {run_id} was forgotten on {day}, by request")]
+    Forgotten { run_id: String, day: String },
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -212,7 +218,11 @@ impl AgentRunWriter {
         run_id: &str,
         files: &SnapshotStore,
     ) -> Result<(u64, Vec<Difference>), VerifyError> {
-        run::verify(&self.log, &facts::head_of(&self.log, run_id)?, files)
+        let head = facts::head_of(&self.log, run_id)?;
+        if let Some(day) = facts::forgotten_on(&self.log, run_id, &head)? {
+            return Err(VerifyError::Forgotten { run_id: run_id.to_owned(), day });
+        }
+        run::verify(&self.log, &head, files)
     }
 
     fn take_run(

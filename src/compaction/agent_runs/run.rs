@@ -13,7 +13,7 @@ use super::super::resume::{restore, sidecar};
 use super::super::snapshot::{FailureAction, Snapshot};
 use super::super::spill::SpillFile;
 use super::super::text::SharedText;
-use super::facts::{RunHead, compared, head_of, taken_of};
+use super::facts::{RunHead, compared, forgotten_on, head_of, taken_of};
 use super::*;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::json::jcs;
@@ -123,6 +123,9 @@ impl AgentRun {
         let head = head_of(log, run_id)?;
         if head.derived {
             return Err(AppendEventsError::Derived { run_id: run_id.to_owned() });
+        }
+        if let Some(day) = forgotten_on(log, run_id, &head)? {
+            return Err(AppendEventsError::Forgotten { run_id: run_id.to_owned(), day });
         }
         let compactor = match head.snapshot {
             Seq(0) => Compactor::new(thresholds),

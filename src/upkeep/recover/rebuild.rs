@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::contract::hash::{Digest, Hasher, sha256};
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::{KeyIndex, Seq};
+use crate::contract::request::given_key;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::{AckStatus, ReasonCode, Stream, SummaryKind, Urgency, Warnings};
 use crate::facts::attempt::Recovered;
@@ -30,7 +31,8 @@ use crate::state::decide::{
 };
 use crate::state::event::{AckHead, Event, SessionEnd, SummaryPointer, TakenRequest};
 use crate::state::{Past as _, Status};
-use crate::upkeep::forget::{self, Wanted};
+use crate::upkeep::forget::{self, Traces, Wanted, line_of};
+use crate::upkeep::tombstones::Tombstones;
 
 use super::acks::{Ack, LineAcks};
 use super::cuts::cut_where_cut;
@@ -53,6 +55,8 @@ pub struct Rules<'a> {
     pub forget_from: Option<Seq>,
     /// What a `forget` names that is not finished. The old log may not know of it.
     pub forgetting: Option<Wanted>,
+    /// All that was ever forgotten in the home.
+    pub(crate) tombstones: Tombstones,
 }
 
 /// Rebuilds what came after the records that the engine has.
@@ -66,16 +70,33 @@ pub fn rebuild(
 ) -> Result<Engine, RecoverError> {
     let disk = &machine.disk;
     let now = machine.clock.now();
-    let Rules { flows, run, tail, forget_from, forgetting } = by;
+    let Rules { flows, run, tail, forget_from, forgetting, tombstones } = by;
     report.records_kept = engine.log().head().0.0;
     let mut evidence = Evidence::read(disk, places, engine.log().head().0, report)?;
     if let Some(wanted) = &forgetting {
         evidence.forgotten.extend(wanted.summaries.iter().cloned());
     }
+    let said = tombstones.values().flat_map(|one| one.summaries.keys());
+    // What is published was made again since.
+    let gone: Vec<String> =
+        said.filter(|id| !evidence.outputs.contains_key(*id)).cloned().collect();
+    evidence.forgotten.extend(gone);
     let taken = taken_until(&engine)?;
     let (later, lost, lines_gone) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    let mut recovery =
-        Recovery { engine, taken, evidence, report, now, flows, later, lost, lines_gone };
+    let is_other_queue = false;
+    let mut recovery = Recovery {
+        engine,
+        taken,
+        evidence,
+        report,
+        now,
+        flows,
+        later,
+        lost,
+        lines_gone,
+        tombstones,
+        is_other_queue,
+    };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
     recovery.earlier_requests()?;
@@ -127,6 +148,18 @@ struct Recovery<'a> {
     lost: BTreeSet<String>,
     /// Quarantined lines that were taken back, read from the queue again.
     lines_gone: BTreeSet<Digest>,
+    /// All that was ever forgotten in the home.
+    tombstones: Tombstones,
+    /// Whether the lines of the queue have other numbers than before.
+    is_other_queue: bool,
+}
+
+/// What is forgotten again, for one fact.
+#[derive(Default)]
+struct Again {
+    summaries: BTreeMap<String, (Seq, SummaryPointer)>,
+    bags: BTreeSet<String>,
+    lines: Vec<Seq>,
 }
 
 impl Recovery<'_> {
@@ -224,6 +257,7 @@ impl Recovery<'_> {
             self.evidence.lines.values_mut().for_each(|acks| acks.used = true);
             self.evidence.consumed = 0;
             self.taken = 0;
+            self.is_other_queue = true;
         }
         let adopted = adopt_position(disk, queue, old, at)?;
         let offset = adopted.position.offset;
@@ -372,6 +406,15 @@ impl Recovery<'_> {
         self.tried(seq, Outcome::Produced { summary, item, warnings, input, provenance: None })
     }
 
+    /// The moment at which a line was taken back.
+    fn line_gone_at(&self, event: &Event) -> Option<Timestamp> {
+        let (number, hash) = line_of(event)?;
+        let is_it =
+            |(known, of): &(u64, Digest)| *of == hash && (*known == number || self.is_other_queue);
+        let mut all = self.tombstones.iter();
+        all.find(|(_, one)| one.lines.iter().any(is_it)).map(|(at, _)| *at)
+    }
+
     /// Forgets again what was forgotten in the lost log: the bodies that the kept facts name, and what has lost
     /// its fact. Returns the first fact that is left to be carried out, and the last fact.
     fn forget_again(
@@ -382,31 +425,42 @@ impl Recovery<'_> {
         self.commit(None)?;
         let log = self.engine.log().clone();
         let (mut bodies, mut left, mut last) = (Vec::new(), None, None);
-        let (mut summaries, mut bags) = (BTreeMap::new(), BTreeSet::new());
+        let (mut again, mut kept) = (Again::default(), BTreeSet::new());
+        let (mut lines, mut known) = (BTreeMap::<Timestamp, Vec<Seq>>::new(), BTreeSet::new());
         log.try_scan::<ReadError>(Seq(1), None, |entry| {
             let is_gone = || log.body_is_dropped(entry.seq);
             let shown = [codec::SUMMARY_PRODUCED, codec::DIGEST, codec::FORGOTTEN];
-            if !shown.contains(&entry.tag) {
+            let is_line = entry.has_body && codec::holds_line(entry.tag);
+            if !is_line && !shown.contains(&entry.tag) {
                 return Ok(ControlFlow::Continue(()));
             }
             match entry.event()? {
                 Event::SummaryProduced { summary, .. }
                     if self.evidence.forgotten.contains(&summary.summary_id) || is_gone()? =>
                 {
-                    summaries.insert(summary.summary_id.clone(), (entry.seq, summary));
+                    again.summaries.insert(summary.summary_id.clone(), (entry.seq, summary));
                 }
-                Event::Digest(DigestFact::Bag(bag)) if is_gone()? => drop(bags.insert(bag.bag_id)),
+                Event::Digest(DigestFact::Bag(bag)) if is_gone()? => {
+                    again.bags.insert(bag.bag_id);
+                }
                 Event::Forgotten(fact) => {
                     for one in &fact.summaries {
-                        summaries.remove(&one.summary_id);
+                        again.summaries.remove(&one.summary_id);
                     }
                     for bag in &fact.bags {
-                        bags.remove(bag);
+                        again.bags.remove(bag);
                     }
                     bodies.extend(fact.bodies);
+                    kept.insert(entry.at);
                     last = Some(entry.seq);
                     if from.is_some_and(|from| from <= entry.seq) {
                         left.get_or_insert(entry.seq);
+                    }
+                }
+                event if is_line => {
+                    if let Some(at) = self.line_gone_at(&event) {
+                        lines.entry(at).or_default().push(entry.seq);
+                        known.extend(line_of(&event).map(|(_, hash)| hash));
                     }
                 }
                 _ => {}
@@ -416,32 +470,64 @@ impl Recovery<'_> {
         .map_err(EngineError::from)?;
         // What a kept fact names must not be named twice, so `look` must not find it.
         self.engine.store().forget(&bodies).map_err(EngineError::from)?;
-        let lines = std::mem::take(&mut self.lines_gone);
-        let has_more = !summaries.is_empty() || !bags.is_empty() || !lines.is_empty();
+        let named: BTreeSet<Seq> = bodies.into_iter().collect();
+        for (at, one) in std::mem::take(&mut self.tombstones) {
+            let lines = lines.remove(&at).unwrap_or_default();
+            let lines = lines.into_iter().filter(|seq| !named.contains(seq)).collect();
+            let mut of_fact = Again { lines, ..Again::default() };
+            for id in one.summaries.keys() {
+                let found = again.summaries.remove_entry(id);
+                of_fact.summaries.extend(found);
+            }
+            let is_whole = kept.contains(&at);
+            if is_whole && of_fact.lines.is_empty() && of_fact.summaries.is_empty() {
+                continue;
+            }
+            let (sources, files) = (one.sources, one.files);
+            let wanted = Wanted { sources, files, ..Wanted::default() };
+            // With its own moment: it is the day that a person is told.
+            last = Some(self.forget_one(&wanted, Traces::default(), of_fact, at)?);
+        }
+        let mut gone = std::mem::take(&mut self.lines_gone);
+        gone.retain(|hash| !known.contains(hash));
+        let has_more = !again.summaries.is_empty() || !again.bags.is_empty() || !gone.is_empty();
         if has_more || forgetting.is_some() {
             let is_unfinished = forgetting.is_some();
             let mut wanted = forgetting.unwrap_or_default();
-            wanted.lines.extend(lines);
-            wanted.summaries = summaries.keys().cloned().collect();
+            wanted.lines.extend(gone);
+            wanted.summaries = again.summaries.keys().cloned().collect();
             let found = forget::look(&log, &wanted, &mut |_| {});
-            let mut found = found.map_err(EngineError::from)?;
-            // A body whose key is gone tells nothing, so `look` does not find it.
-            found.bags.append(&mut bags);
-            for (id, (body, summary)) in summaries {
-                found.bodies.push(body);
-                found.summaries.insert(id, summary);
-            }
-            found.bodies.sort_unstable();
-            found.bodies.dedup();
-            let first = forget::record(&mut self.engine, &wanted, &found, self.now)?;
+            let found = found.map_err(EngineError::from)?;
+            let first = self.forget_one(&wanted, found, again, self.now)?;
             last = Some(first);
             if is_unfinished {
                 left.get_or_insert(first);
             }
-            self.commit(None)?;
-            self.engine.store().forget(&found.bodies).map_err(EngineError::from)?;
         }
         Ok([left, last])
+    }
+
+    /// Writes a fact and carries it out in the log. Returns the fact.
+    fn forget_one(
+        &mut self,
+        wanted: &Wanted,
+        mut found: Traces,
+        mut again: Again,
+        at: Timestamp,
+    ) -> Result<Seq, RecoverError> {
+        // A body whose key is gone tells nothing, so `look` does not find it.
+        found.bags.append(&mut again.bags);
+        found.bodies.append(&mut again.lines);
+        for (id, (body, summary)) in again.summaries {
+            found.bodies.push(body);
+            found.summaries.insert(id, summary);
+        }
+        found.bodies.sort_unstable();
+        found.bodies.dedup();
+        let first = forget::record(&mut self.engine, wanted, &found, at)?;
+        self.commit(None)?;
+        self.engine.store().forget(&found.bodies).map_err(EngineError::from)?;
+        Ok(first)
     }
 
     /// Records one attempt with this outcome.
@@ -647,6 +733,9 @@ impl Recovery<'_> {
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
         let [left, last] = self.forget_again(forget_from, forgetting)?;
+        while forget::end_waiting(&mut self.engine, self.now)? {
+            self.commit(None)?;
+        }
         let report = Box::new(self.report.clone());
         self.engine.record(Event::LogRecovered(report), self.now)?;
         self.engine.end_session(SessionEnd::Clean, SessionReport::default(), self.now)?;
@@ -690,5 +779,5 @@ fn as_it_was(arrived: &mut Arrival, acks: &LineAcks) {
 /// The digest of an idempotency key from its text in an ack.
 fn key_digest(text: &str) -> Digest {
     let derived = text.strip_prefix("derived:").and_then(|hex| hex.parse().ok());
-    derived.unwrap_or_else(|| Hasher::new().update("given:").update(text).finish())
+    derived.unwrap_or_else(|| given_key(text))
 }

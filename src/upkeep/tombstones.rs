@@ -1,0 +1,191 @@
+//! What was forgotten, in a file beside the log.
+//!
+//! Contract. The file has what the facts of the log say, each with its moment, and the lines that went with it by number and
+//! hash. It is written before the mark of a forgetting goes, so one of the two names what went at every moment, whatever
+//! becomes of the log. It never loses what it had. `recover` makes the facts again from it. A backup has it too.
+//!
+//! It holds what the log holds open too: ids, names of files, and hashes.
+//!
+//! See docs/adr/0142-what-was-forgotten-is-known-beside-the-log.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::forget::line_of;
+use crate::contract::hash::Digest;
+use crate::contract::ids::Seq;
+use crate::contract::time::Timestamp;
+use crate::contract::vocabulary::Stream;
+use crate::log::{ReadError, Reader, codec};
+use crate::os::Disk;
+use crate::state::event::{Event, Forgotten, SummaryPointer};
+
+/// Readable by its owner only, as the log is.
+const MODE: u32 = 0o600;
+
+/// What a person took back at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tombstone {
+    pub sources: BTreeSet<String>,
+    pub files: BTreeSet<String>,
+    /// By id.
+    pub summaries: BTreeMap<String, SummaryPointer>,
+    /// Lines of requests and of the quarantine, by their numbers in the queue and their hashes.
+    pub lines: BTreeSet<(u64, Digest)>,
+}
+
+/// All that was ever taken back, by the moment of it.
+pub(crate) type Tombstones = BTreeMap<Timestamp, Tombstone>;
+
+/// One line of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Row {
+    at_ms: i64,
+    sources: BTreeSet<String>,
+    files: BTreeSet<String>,
+    /// Id, stream and day.
+    summaries: Vec<(String, String, String)>,
+    /// Number and hash.
+    lines: Vec<(u64, String)>,
+}
+
+impl Tombstone {
+    fn take(&mut self, other: Tombstone) {
+        self.sources.extend(other.sources);
+        self.files.extend(other.files);
+        self.summaries.extend(other.summaries);
+        self.lines.extend(other.lines);
+    }
+
+    fn row(&self, at: Timestamp) -> Row {
+        let summaries = self.summaries.values().map(|one| {
+            (one.summary_id.clone(), one.stream.as_str().to_owned(), one.day.to_string())
+        });
+        Row {
+            at_ms: at.0,
+            sources: self.sources.clone(),
+            files: self.files.clone(),
+            summaries: summaries.collect(),
+            lines: self.lines.iter().map(|(number, hash)| (*number, hash.hex())).collect(),
+        }
+    }
+
+    /// `None` where a word has another form.
+    fn of_row(row: Row) -> Option<Tombstone> {
+        let summary = |(summary_id, stream, day): (String, String, String)| {
+            let (stream, day) = (Stream::parse(&stream)?, day.parse().ok()?);
+            Some((summary_id.clone(), SummaryPointer { summary_id, stream, day }))
+        };
+        let line = |(number, hash): (u64, String)| Some((number, hash.parse().ok()?));
+        Some(Tombstone {
+            sources: row.sources,
+            files: row.files,
+            summaries: row.summaries.into_iter().map(summary).collect::<Option<_>>()?,
+            lines: row.lines.into_iter().map(line).collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Reads the file; nothing where there is none. A file that does not read is an error.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Tombstones> {
+    let bytes = disk.read_if_present(path)?.unwrap_or_default();
+    let mut all = Tombstones::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let row: Row = serde_json::from_slice(line)?;
+        let at = Timestamp(row.at_ms);
+        let read = Tombstone::of_row(row).ok_or(io::ErrorKind::InvalidData)?;
+        all.entry(at).or_default().take(read);
+    }
+    Ok(all)
+}
+
+/// What the facts of a log say.
+pub(crate) fn of_log(log: &Reader) -> Result<Tombstones, ReadError> {
+    let mut facts: Vec<(Timestamp, Forgotten)> = Vec::new();
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+        {
+            facts.push((entry.at, *fact));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut all = Tombstones::new();
+    for (at, fact) in facts {
+        let mut lines = BTreeSet::new();
+        for seq in &fact.bodies {
+            let record = log.get(*seq)?.filter(|one| codec::holds_line(one.tag));
+            lines.extend(record.map(|one| one.event()).transpose()?.as_ref().and_then(line_of));
+        }
+        let summaries = fact.summaries.into_iter();
+        all.entry(at).or_default().take(Tombstone {
+            sources: fact.sources.into_iter().collect(),
+            files: fact.files.into_iter().collect(),
+            summaries: summaries.map(|one| (one.summary_id.clone(), one)).collect(),
+            lines,
+        });
+    }
+    Ok(all)
+}
+
+/// Adds to the file what it lacks, durably.
+pub(crate) fn add(disk: &dyn Disk, path: &Path, said: Tombstones) -> io::Result<()> {
+    let known = read(disk, path)?;
+    let mut all = known.clone();
+    for (at, one) in said {
+        all.entry(at).or_default().take(one);
+    }
+    if all == known {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    for (at, one) in &all {
+        serde_json::to_writer(&mut text, &one.row(*at))?;
+        text.push(b'\n');
+    }
+    disk.replace(path, &text, MODE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::sim::SimDisk;
+
+    fn one(source: &str, line: u64) -> Tombstone {
+        let summary_id = format!("sum_{source}");
+        let day = "2026-03-02".parse().unwrap();
+        let summary =
+            SummaryPointer { summary_id: summary_id.clone(), stream: Stream::Events, day };
+        Tombstone {
+            sources: BTreeSet::from([source.to_owned()]),
+            summaries: BTreeMap::from([(summary_id, summary)]),
+            lines: BTreeSet::from([(line, Digest([line as u8; 32]))]),
+            ..Tombstone::default()
+        }
+    }
+
+    #[test]
+    fn the_file_keeps_all_that_it_had_and_its_moments() {
+        let (disk, path) = (SimDisk::new(), Path::new("/forgotten.jsonl"));
+        let disk: &dyn Disk = &disk;
+        assert!(read(disk, path).unwrap().is_empty());
+        add(disk, path, Tombstones::new()).unwrap();
+        assert!(disk.stat(path).unwrap().is_none(), "nothing was forgotten");
+        let (first, second) = (Timestamp(5), Timestamp(9));
+        add(disk, path, Tombstones::from([(first, one("a", 1))])).unwrap();
+        // A log that does not know of the first.
+        add(disk, path, Tombstones::from([(second, one("b", 2))])).unwrap();
+        add(disk, path, Tombstones::from([(second, one("c", 3))])).unwrap();
+        let mut both = one("b", 2);
+        both.take(one("c", 3));
+        let all = Tombstones::from([(first, one("a", 1)), (second, both)]);
+        assert_eq!(read(disk, path).unwrap(), all);
+        disk.replace(path, b"{", MODE).unwrap();
+        assert!(read(disk, path).is_err(), "what does not read is not nothing");
+    }
+}
