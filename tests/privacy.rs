@@ -659,9 +659,8 @@ fn every_kind_of_file_carries_its_authors() {
         home.run(&["sum", &format!("{texts}/{name}")]);
     }
     seen_far("sum");
-    // On the bus `other` too, where no import is between.
     setup.configure(&format!("{rule}\nlocal_provider = \"builtin\""), "");
-    home.ok(&["add", texts]);
+    home.run(&["add", texts]);
     seen_far("add with a provider here");
     let in_home = || {
         let buses = home.path("buses");
@@ -672,7 +671,37 @@ fn every_kind_of_file_carries_its_authors() {
     home.ok(&["forget", "--author", &AUTHOR.to_lowercase()]);
     assert_eq!(in_home(), Vec::<&str>::new(), "`forget --author` does not find these");
     assert!(holds(&home.path("buses"), "garden needs water"));
+    assert!(
+        holds(&home.path("buses"), "See below."),
+        "the mail around a table is by another person"
+    );
     home.ok(&["verify"]);
+}
+
+/// The same holds for what `import` takes in.
+#[test]
+fn imports_carry_the_authors_of_their_files() {
+    let setup = PrivacySetup::new("");
+    let home = &setup.home;
+    home.ok(&["init"]);
+    for (command, ends) in [
+        ("text", &[".md", ".txt", ".html", ".tex"][..]),
+        ("mail", &["dated.eml", ".mbox", "table.eml", "chat.eml"]),
+        (
+            "chat-export",
+            &["timed.jsonl", "telegram.json", "passed-on.json", "discord.json", "messenger.json"],
+        ),
+        ("rss-json", &["feed.json"]),
+    ] {
+        let is_read = |name: &str| ends.iter().any(|end| name.ends_with(end));
+        for (name, text) in with_authors().into_iter().filter(|(name, _)| is_read(name)) {
+            setup.write(&format!("{command}/{name}"), &text);
+        }
+        home.ok(&["import", command, home.path(command).to_str().unwrap()]);
+        assert!(holds(&home.path("buses"), MARK), "{command}");
+        home.ok(&["forget", "--author", AUTHOR]);
+        assert!(!holds(&home.path("buses"), MARK), "{command}");
+    }
 }
 
 /// A file on the bus `other` has no record of an import: its summary says who wrote it.

@@ -748,11 +748,13 @@ fn version_key(family: Family, record: &Value) -> Option<(String, String)> {
         Family::Events => &record["source"],
         _ => return None,
     };
+    // What is attached to a mail has the id of the mail, and may be by somebody else.
+    let attached = record["file_name"].as_str().map(|name| format!("\n{name}"));
     let id = match family {
-        Family::Chunks => "",
-        _ => source["source_record_id"].as_str()?,
+        Family::Chunks => String::new(),
+        _ => source["source_record_id"].as_str()?.to_owned() + attached.as_deref().unwrap_or(""),
     };
-    Some((source["source_uri"].as_str()?.to_owned(), id.to_owned()))
+    Some((source["source_uri"].as_str()?.to_owned(), id))
 }
 
 impl TakenBack {
