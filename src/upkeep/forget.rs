@@ -455,19 +455,17 @@ impl Traces {
             {
                 self.bodies.push(entry.seq);
             }
-            Event::AgentRun(fact) if is_own(&fact) => {
-                if mentions(self)? {
-                    self.bodies.push(entry.seq);
-                }
+            Event::AgentRun(fact) if is_own(&fact) && mentions(self)? => {
+                self.bodies.push(entry.seq);
             }
-            Event::AgentRun(fact) if wanted.sources.contains(fact.run_id()) => {
-                if log.body(entry.seq)?.is_some() {
-                    self.runs.insert(fact.run_id().to_owned());
-                    self.bodies.push(entry.seq);
-                }
+            Event::AgentRun(fact)
+                if wanted.sources.contains(fact.run_id()) && log.body(entry.seq)?.is_some() =>
+            {
+                self.runs.insert(fact.run_id().to_owned());
+                self.bodies.push(entry.seq);
             }
             // The run of another program is named, and goes when its person says so.
-            Event::AgentRun(fact) if mentions(self)? => {
+            Event::AgentRun(fact) if !is_own(&fact) && mentions(self)? => {
                 self.runs_beside.insert(fact.run_id().to_owned());
             }
             _ => {}
