@@ -380,6 +380,44 @@ fn a_line_that_was_forgotten_stays_so_when_the_whole_log_is_lost() {
     }
 }
 
+/// The log is lost before the file of what was forgotten is written: the mark of the forgetting names the line.
+#[test]
+fn a_line_of_an_unfinished_forget_stays_gone_when_the_whole_log_is_lost() {
+    let home = Home::new(QUICK);
+    home.ask_with("gone-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    std::fs::remove_file(home.path("buses/other/gone-1.txt")).unwrap();
+    home.ok(&["drain"]);
+    let obstacle = home.path("run/pasted.json");
+    std::fs::create_dir(&obstacle).unwrap();
+    assert!(!home.run(&["forget", "gone-1"]).status.success());
+    assert!(!home.path("run/forgotten.jsonl").exists());
+    std::fs::remove_dir(&obstacle).unwrap();
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.ok(&["recover"]);
+    assert_eq!(found_in(&home), QUEUE);
+    assert!(home.path("run/forgotten.jsonl").exists());
+    assert!(!home.path("run/forgetting.json").exists());
+}
+
+/// Forgetting is no ban: who asks again with the same line has it in the log, also after the log is lost.
+#[test]
+fn a_line_that_is_asked_again_after_a_forget_is_not_lost_with_the_log() {
+    let home = Home::new(QUICK);
+    home.ask_with("again-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    std::fs::remove_file(home.path("buses/other/again-1.txt")).unwrap();
+    home.ok(&["drain"]);
+    home.ok(&["forget", "again-1"]);
+    let queue = home.path("run/queue.jsonl");
+    let line = std::fs::read_to_string(&queue).unwrap();
+    std::fs::write(&queue, format!("{line}{line}")).unwrap();
+    home.ok(&["drain"]);
+    let kept = || unpacked(&home).into_iter().filter(|(_, bytes)| has_words(bytes)).count();
+    assert_eq!(kept(), 1);
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.ok(&["recover"]);
+    assert_eq!(kept(), 1, "the line of before is gone, and the new one is there");
+}
+
 /// A run log is the file of another program. Its events in the log and its snapshots go with the id of the run.
 #[test]
 fn a_run_of_another_program_is_forgotten_by_its_id() {
