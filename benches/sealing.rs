@@ -3,7 +3,8 @@
 //!
 //! Each round does the same work in two new homes, one with sealed bodies and one without, and begins with
 //! the other one each time. It takes in REQUESTS lines, completes them with items of about 2,500 bytes,
-//! replays the log, and opens every body. It prints the middle of the ratios of the two, for the time on the clock and
+//! replays the log, and opens every body. In two more homes it takes in lines with a question in words, which are
+//! sealed as a body each. It prints the middle of the ratios of the two, for the time on the clock and
 //! for the time of the processors, which other work on the machine changes little.
 
 #![allow(missing_docs, clippy::print_stdout, reason = "a program that prints figures")]
@@ -11,6 +12,7 @@
 #[path = "support/mod.rs"]
 mod support;
 
+use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -21,10 +23,11 @@ use summarizer::log::{Options, Store};
 use summarizer::os::Machine;
 use summarizer::replay::{Compare, Until, rebuild};
 use summarizer::state::event::Event;
-use support::{Bench, Random, measured, numbers, scratch, write_queue};
+use support::{Bench, Random, line, measured, numbers, scratch, write_queue};
 
 /// The parts that are timed.
-const PARTS: [&str; 4] = ["intake", "completion", "replay", "opening every body"];
+const PARTS: [&str; 5] =
+    ["intake", "completion", "replay", "opening every body", "intake of lines with words"];
 /// Bytes of an item, as a published summary has them.
 const ITEM_BYTES: usize = 2_500;
 
@@ -32,7 +35,7 @@ fn main() {
     let numbers = if measured() { numbers() } else { vec![2, 40] };
     let rounds = numbers.first().copied().unwrap_or(15).max(1);
     let requests = numbers.get(1).copied().unwrap_or(20_000).max(1);
-    let mut ratios: [[Vec<f64>; 2]; 4] = Default::default();
+    let mut ratios: [[Vec<f64>; 2]; PARTS.len()] = Default::default();
     let mut together: [Vec<f64>; 2] = Default::default();
     for round in 0..rounds {
         let sealed_first = round % 2 == 0;
@@ -44,7 +47,7 @@ fn main() {
                 ratios[kind].push(sealed[part][kind] / open[part][kind]);
             }
             // From the line to the durable end.
-            let both = |times: &[[f64; 2]; 4]| times[0][kind] + times[1][kind];
+            let both = |times: &[[f64; 2]; PARTS.len()]| times[0][kind] + times[1][kind];
             together[kind].push(both(&sealed) / both(&open));
         }
     }
@@ -80,8 +83,8 @@ fn since(then: [f64; 2]) -> [f64; 2] {
     [0, 1].map(|kind| (now[kind] - then[kind]).max(0.01))
 }
 
-/// Seconds of each part, in a home of its own.
-fn times(seals: bool, requests: u64) -> [[f64; 2]; 4] {
+/// Seconds of each part.
+fn times(seals: bool, requests: u64) -> [[f64; 2]; PARTS.len()] {
     let dir = scratch(if seals { "sealed" } else { "open" });
     let mut bench = Bench::open_with(&dir, |options| options.seals_bodies = seals);
     let queue = bench.home.queue.clone();
@@ -96,7 +99,29 @@ fn times(seals: bool, requests: u64) -> [[f64; 2]; 4] {
     bench.close();
     let [replayed, opened] = read_again(&store, lines);
     std::fs::remove_dir_all(&dir).expect("remove the scratch directory");
-    [taken, completed, replayed, opened]
+    [taken, completed, replayed, opened, taken_with_words(seals, requests)]
+}
+
+/// Seconds of an intake of lines that have a question in words.
+fn taken_with_words(seals: bool, requests: u64) -> [f64; 2] {
+    let dir = scratch(if seals { "words_sealed" } else { "words_open" });
+    let mut bench = Bench::open_with(&dir, |options| options.seals_bodies = seals);
+    let lines: String = (0..requests).map(with_words).collect();
+    let mut file = std::fs::File::create(&bench.home.queue).expect("create the queue");
+    file.write_all(lines.as_bytes()).and_then(|()| file.sync_all()).expect("write the queue");
+    let then = now();
+    bench.ingest();
+    let taken = since(then);
+    bench.close();
+    std::fs::remove_dir_all(&dir).expect("remove the scratch directory");
+    taken
+}
+
+/// One line of the queue, whose question no other line has.
+fn with_words(number: u64) -> String {
+    let language = r#""language":"es""#;
+    let question = format!(r#"{language},"focus":"What was decided about house {number}?""#);
+    line(number).replace(language, &question)
 }
 
 /// Seconds of a replay, and of opening every body.
