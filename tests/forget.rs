@@ -99,6 +99,13 @@ fn has_words(bytes: &[u8]) -> bool {
     WORDS.iter().any(|word| text.contains(&word.to_lowercase()))
 }
 
+/// The log, what is made of it, and the published files agree.
+fn all_verify(home: &Home) {
+    for args in [&["replay", "--verify"][..], &["log", "verify"], &["verify"]] {
+        home.ok(args);
+    }
+}
+
 /// The files of a home that hold one of the words, and the events, bodies and rows of its log and its caches that
 /// do. Files of the log are compressed, so what is in them is looked through unpacked.
 fn found_in(home: &Home) -> Vec<String> {
@@ -313,15 +320,9 @@ fn a_scheduled_request_that_is_forgotten_ends_at_once() {
     let message = home.last_ack("later-1")["message"].clone();
     assert_eq!(message, "its parameters were forgotten by request");
     assert_eq!(found_in(&home), QUEUE);
-    for args in [
-        &["drain"][..],
-        &["replay", "--verify"],
-        &["log", "verify"],
-        &["verify"],
-        &["doctor", "--deep"],
-    ] {
-        home.ok(args);
-    }
+    home.ok(&["drain"]);
+    all_verify(&home);
+    home.ok(&["doctor", "--deep"]);
 }
 
 /// The log is lost as a whole, and the quarantine with it. The queue still has the lines.
@@ -375,9 +376,7 @@ fn a_line_that_was_forgotten_stays_so_when_the_whole_log_is_lost() {
     // What was not forgotten can be tried again.
     assert!(!home.run(&["retry", "gone-1"]).status.success());
     home.ok(&["retry", "kept-1"]);
-    for args in [&["replay", "--verify"][..], &["log", "verify"], &["verify"]] {
-        home.ok(args);
-    }
+    all_verify(&home);
 }
 
 /// The log is lost before the file of what was forgotten is written: the mark of the forgetting names the line.
@@ -454,15 +453,9 @@ fn a_run_of_another_program_is_forgotten_by_its_id() {
         );
     }
     assert_eq!(bodies(), 0);
-    for args in [
-        &["drain"][..],
-        &["replay", "--verify"],
-        &["log", "verify"],
-        &["verify"],
-        &["doctor", "--deep"],
-    ] {
-        home.ok(args);
-    }
+    home.ok(&["drain"]);
+    all_verify(&home);
+    home.ok(&["doctor", "--deep"]);
 }
 
 /// Its line is gone, so there is nothing to try again. The home stays whole.
@@ -536,9 +529,7 @@ fn lines_in_the_quarantine_are_forgotten_and_keep_their_places() {
     home.ok(&["drain"]);
     assert_eq!(found_in(&home), QUEUE);
     assert!(shown().contains("a kite"));
-    for args in [&["replay", "--verify"][..], &["log", "verify"], &["verify"]] {
-        home.ok(args);
-    }
+    all_verify(&home);
 }
 
 /// A message of a failure is kept for ever, so it quotes no word of the text, whoever wrote it.
