@@ -411,9 +411,13 @@ impl Engine {
         Ok(self.push_all(events, now)?)
     }
 
-    /// Lets the requests that the budget held back run now. Returns how many there are.
-    pub(crate) fn free_of_budget(&mut self, now: Timestamp) -> Result<usize, EngineError> {
-        let held: Vec<Seq> = self.state.held_by_budget(now).collect();
+    /// Lets those of the requests that the budget held back run now. Returns how many there are.
+    pub(crate) fn free_of_budget(
+        &mut self,
+        now: Timestamp,
+        is_meant: impl Fn(Seq) -> bool,
+    ) -> Result<usize, EngineError> {
+        let held: Vec<Seq> = self.state.held_by_budget(now).filter(|one| is_meant(*one)).collect();
         for request in &held {
             self.push(Event::DelayEnded { request: *request }, None, now)?;
         }

@@ -11,10 +11,10 @@ use crate::os::sim::SimDisk;
 use crate::registry::FlowDirectory;
 use crate::state::decide::{FlowStanding, RetryPolicy};
 
-pub(super) const NOW: Timestamp = Timestamp(1_772_359_200_000);
+pub(crate) const NOW: Timestamp = Timestamp(1_772_359_200_000);
 
 /// A registry in which every flow is active.
-pub(super) struct Everything;
+pub(crate) struct Everything;
 
 impl FlowDirectory for Everything {
     fn standing(&self, _flow_id: &str, _variant: Option<&str>) -> FlowStanding {
@@ -23,7 +23,7 @@ impl FlowDirectory for Everything {
 }
 
 /// An engine over an empty log.
-pub(super) fn engine(checkpoint_every: u64) -> Engine {
+pub(crate) fn engine(checkpoint_every: u64) -> Engine {
     let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
     let path = Path::new("/log.redb");
     let store = Store::open(disk, path, Options::beside(path), [7; 16], &mut |_| {}).unwrap();
@@ -32,7 +32,7 @@ pub(super) fn engine(checkpoint_every: u64) -> Engine {
 }
 
 /// The line of a request for a summary of one event.
-pub(super) fn request_line(id: &str, event: &str, key: &str) -> String {
+pub(crate) fn request_line(id: &str, event: &str, key: &str) -> String {
     format!(
         r#"{{"schema_version":"summary_request.v1","request_id":"{id}",
         "created_at":"2026-03-01T10:00:00Z",

@@ -7,7 +7,7 @@
 
 pub mod engine;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 #[cfg(feature = "cluster")]
 pub mod follower;
 pub mod foresight;

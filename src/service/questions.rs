@@ -143,7 +143,12 @@ impl ServiceLoop {
                 self.engine.record(Event::ConfigReloaded { config: config.fingerprint() }, now)?;
                 let old = std::mem::replace(&mut self.service.config, config);
                 let new = &self.service.config;
-                let freed = budget::after_reload(&mut self.engine, &old, new, now)?;
+                let freed = budget::after_reload(
+                    &mut self.engine,
+                    &mut self.attempts.begun_before,
+                    [&old, new],
+                    now,
+                )?;
                 if let Some(digests) = &self.service.digests
                     && let Err(why) = digests.leave(DigestOrder::Reselect)
                 {

@@ -6,6 +6,7 @@ use crate::state::decide::{Outcome, Report};
 use crate::work::other_workers::FromOthers;
 use crate::work::pool::StartedAttempt;
 
+use super::budget;
 use super::error::ServiceError;
 use super::state::ServiceLoop;
 
@@ -89,6 +90,7 @@ impl ServiceLoop {
             _ => (false, None),
         };
         let counted = self.engine.report(report, now)?;
+        budget::after_report(&mut self.engine, &mut self.attempts.begun_before, request, now)?;
         // A report that does not count belongs to an attempt that has ended. No event of it will be
         // committed, so a worker that waits for one must be released here.
         if let Some(call) = answered.filter(|_| !counted) {

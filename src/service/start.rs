@@ -1,6 +1,6 @@
 //! How the loop begins.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,14 @@ impl Service {
             until,
             engine,
             projector,
-            attempts: Attempts { pool, reports, slots, timeout, others },
+            attempts: Attempts {
+                pool,
+                reports,
+                slots,
+                timeout,
+                others,
+                begun_before: BTreeSet::new(),
+            },
             queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks },
             questions: control.map_or_else(never, |control| control.questions.clone()),
             asking: control.map(ControlServer::progress),

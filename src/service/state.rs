@@ -1,6 +1,6 @@
 //! What the loop holds. The other files of this room add what it does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, never};
@@ -80,6 +80,8 @@ pub(super) struct Attempts {
     /// Longest time of one step of an attempt.
     pub timeout: Duration,
     pub others: Option<Others>,
+    /// Requests whose attempts began before the budget was raised.
+    pub begun_before: BTreeSet<Seq>,
 }
 
 /// An attempt that another host has.
