@@ -343,7 +343,6 @@ impl State {
     }
 
     /// Requests with an attempt under way, in order.
-    #[cfg(any(test, feature = "internals"))]
     pub fn running(&self) -> impl Iterator<Item = (Seq, &Open)> {
         self.running.iter().filter_map(|request| Some((*request, self.open_request(*request)?)))
     }
