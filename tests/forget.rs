@@ -548,6 +548,42 @@ fn what_a_server_or_a_program_says_of_a_text_is_not_kept() {
     assert_eq!(found_in(&home), ["buses/other/note-1.txt"]);
 }
 
+/// What this program advises is no quote of a text, whatever words the text has.
+#[test]
+fn advice_on_a_failure_stays_whole_when_the_text_has_its_words() {
+    let text = "Check the provider and its model, and which base address was asked; the zucchini asked too.";
+    let refusal = r#"{"error": {"message": "no zucchini of this model"}}"#;
+    let server = Server::start(vec![status(404, &[], refusal)]);
+    let home = Home::new(&config(&server, "", QUICK));
+    home.ask("note-1", FLOW, text);
+    home.ok(&["drain"]);
+    let message = home.last_ack("note-1")["message"].to_string();
+    for advice in ["check provider.", ".model (now", ".base_url (asked was"] {
+        assert!(message.contains(advice), "{advice}: {message}");
+    }
+    assert!(message.contains("status 404: no … of this …;"), "{message}");
+}
+
+/// A template that takes a text for the name of something lets its engine quote the text.
+#[test]
+fn what_a_template_or_a_parameter_quotes_of_a_text_is_not_kept() {
+    let include = "{% include brief %}".to_owned();
+    let home = Home::with_packs(QUICK, &[("bad.include.v1", "outline.jinja2", include)]);
+    home.ask("note-1", "bad.include.v1", "Zucchini of Theobald");
+    let params = json!({"temperature": "Zucchini of Theobald"});
+    home.ask_with("note-2", FREE, "A note. It ends here.", params);
+    home.ok(&["drain"]);
+    for id in ["note-1", "note-2"] {
+        let ack = home.last_ack(id);
+        let message = ack["message"].as_str().unwrap_or_else(|| panic!("{ack}"));
+        assert!(
+            WORDS.iter().all(|word| !message.to_lowercase().contains(&word.to_lowercase())),
+            "{message}"
+        );
+        assert!(message.contains('…'), "{message}");
+    }
+}
+
 /// A running service forgets as a command does that holds the home, and serves on.
 #[test]
 fn a_running_service_forgets_and_serves_on() {

@@ -106,7 +106,7 @@ impl Patient {
     fn interrupted(&self) -> ModelError {
         ModelError::Permanent {
             provider: self.identity().provider,
-            reason: "an interrupt came before this call".to_owned(),
+            reason: "an interrupt came before this call".into(),
             cause: FailureCause::Program,
         }
     }

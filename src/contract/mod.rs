@@ -18,5 +18,6 @@ pub mod shown;
 pub mod source;
 pub mod stable_id;
 pub mod time;
+pub mod told;
 pub(crate) mod versions;
 pub mod vocabulary;

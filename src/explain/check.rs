@@ -653,7 +653,7 @@ impl Provider for Silent {
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
         Err(ModelError::Permanent {
             provider: self.identity().provider,
-            reason: format!("the log holds no answer to what node {} asks now", call.node),
+            reason: format!("the log holds no answer to what node {} asks now", call.node).into(),
             cause: FailureCause::InvalidAnswer,
         })
     }

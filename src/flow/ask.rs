@@ -280,7 +280,7 @@ impl Asker<'_> {
     fn refused(&self, question: &Question<'_>, reply: &ModelReply) -> FlowProblem {
         let source = ModelError::Refused {
             provider: reply.identity.provider.clone(),
-            reason: "the answer was withheld".to_owned(),
+            reason: "the answer was withheld".into(),
         };
         FlowProblem::Model { node: question.node.to_owned(), source }
     }
@@ -294,7 +294,7 @@ impl Asker<'_> {
         );
         let provider = reply.identity.provider.clone();
         self.ledger.lock().cuts.insert(format!("{provider}: {reason}"));
-        let source = ModelError::OverLimit { provider, reason };
+        let source = ModelError::OverLimit { provider, reason: reason.into() };
         FlowProblem::Model { node: question.node.to_owned(), source }
     }
 

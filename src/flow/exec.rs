@@ -28,6 +28,7 @@ use super::{extract, pyvalue, roles};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::schema::Violation;
+use crate::contract::told::Told;
 use crate::model::{
     Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText, StopReason,
 };
@@ -273,7 +274,7 @@ impl Executor<'_> {
             && step.is_some_and(Step::makes_text)
         {
             let said = format!("node {}: its input {} is a picture", node.name, name.0);
-            return Err(FlowProblem::Input(format!("{said}; {}", pictures::REFUSED)));
+            return Err(FlowProblem::Input(format!("{said}; {}", pictures::REFUSED).into()));
         }
         match step {
             Some(Step::Prompt { template }) => {
@@ -388,7 +389,9 @@ impl Executor<'_> {
             Some(call) => parameters::of_prompty(&call.parameters),
             None => parameters::read(|key| values.get(key).map(Cow::as_ref)),
         }
-        .map_err(|reason| FlowProblem::Input(format!("node {}: {reason}", node.name)))?;
+        .map_err(|reason| {
+            FlowProblem::Input(Told::from(format!("node {}: ", node.name)).and(reason))
+        })?;
         let corrected = corrected.into_iter().map(|what| format!("node {}: {what}", node.name));
         self.asker.ledger.lock().corrected.extend(corrected);
         let wants_message =

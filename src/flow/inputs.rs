@@ -113,7 +113,7 @@ pub(super) fn bind<'a>(
             Some(value) if sources.is_empty() => sources = own_sources(main, value).into(),
             Some(_) => {}
             None if sources.is_empty() && is_required(pack, main) => {
-                return Err(FlowProblem::Input(format!("the flow needs the input {main}")));
+                return Err(FlowProblem::Input(format!("the flow needs the input {main}").into()));
             }
             None if sources.is_empty() => {}
             None => {
@@ -142,18 +142,17 @@ pub(super) fn bind<'a>(
         let value = given.remove(&input.name).or_else(|| input.default.clone()).or_else(optional);
         let Some(value) = value else {
             let missing = missing(&input.name, binding_of(pack, &input.name), sources.len());
-            return Err(FlowProblem::Input(missing));
+            return Err(FlowProblem::Input(missing.into()));
         };
         if pictures::is_picture(&value) && pack.shows_to_model(&input.name) {
             let reason = format!("the input {} is a picture; {}", input.name, pictures::REFUSED);
-            return Err(FlowProblem::Input(reason));
+            return Err(FlowProblem::Input(reason.into()));
         }
         let value = match value {
             Value::Null if is_optional(pack, &input.name) => Value::Null,
-            value => input
-                .kind
-                .coerce(value)
-                .map_err(|error| FlowProblem::Input(format!("input {}: {error}", input.name)))?,
+            value => input.kind.coerce(value).map_err(|error| {
+                FlowProblem::Input(format!("input {}: {error}", input.name).into())
+            })?,
         };
         inputs.insert(input.name.clone(), value);
     }

@@ -157,7 +157,7 @@ fn check_parameters(pack: &LoadedPack, node: &Node, place: &str, findings: &mut 
         return;
     }
     match parameters::written(node) {
-        Err(error) => findings.error(place, error),
+        Err(error) => findings.error(place, error.to_string()),
         Ok(read) => {
             read.corrected.into_iter().for_each(|what| findings.warn(place, what.to_string()))
         }

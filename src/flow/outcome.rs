@@ -10,6 +10,7 @@ use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
 use crate::contract::hash::Digest;
 use crate::contract::schema::Violation;
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 use crate::model::{ErrorClass, Message, ModelError, ModelIdentity, ModelReply, StopReason, Usage};
 
@@ -217,7 +218,7 @@ fn engine_version() -> &'static str {
 pub enum FlowProblem {
     /// An input or parameter cannot be used.
     #[error("{0}")]
-    Input(String),
+    Input(Told),
     /// A template failed on these values.
     #[error(transparent)]
     Template(#[from] super::render::TemplateError),
@@ -268,7 +269,7 @@ pub enum FlowProblem {
     Kept { node: String, reason: String },
     /// A Python node failed.
     #[error("node {node}: {reason}")]
-    Python { node: String, reason: String, timed_out: bool },
+    Python { node: String, reason: Told, timed_out: bool },
     /// A node cannot run here.
     #[error("node {node} cannot run here: {reason}")]
     Unsupported { node: String, reason: String },
@@ -282,7 +283,7 @@ pub enum FlowProblem {
     Cancelled,
     /// The process that ran the flow ended, or was ended.
     #[error("run the flow in its process: {reason}")]
-    Stopped { by: StoppedBy, reason: String },
+    Stopped { by: StoppedBy, reason: Told },
 }
 
 /// What ended the process that ran a flow.
@@ -297,6 +298,31 @@ pub enum StoppedBy {
 }
 
 impl FlowProblem {
+    /// The same problem with other words in the place of those of others. The words of a schema and of a role are ours, and
+    /// a violation quotes nothing.
+    pub(crate) fn rewritten(mut self, rewritten: &dyn Fn(&str) -> String) -> FlowProblem {
+        match &mut self {
+            FlowProblem::Input(reason)
+            | FlowProblem::Template(super::render::TemplateError { reason, .. })
+            | FlowProblem::Python { reason, .. }
+            | FlowProblem::Stopped { reason, .. } => reason.rewrite(rewritten),
+            FlowProblem::Model { node, source } => {
+                let (node, source) = (std::mem::take(node), source.clone().rewritten(rewritten));
+                return FlowProblem::Model { node, source };
+            }
+            FlowProblem::Roles { .. }
+            | FlowProblem::Schema { .. }
+            | FlowProblem::CutOff { .. }
+            | FlowProblem::Empty { .. }
+            | FlowProblem::Kept { .. }
+            | FlowProblem::Unsupported { .. }
+            | FlowProblem::Reference(_)
+            | FlowProblem::KeptHere(_)
+            | FlowProblem::Cancelled => {}
+        }
+        self
+    }
+
     /// Whether its answer comes with a batch.
     pub(crate) fn waits_for_batch(&self) -> bool {
         matches!(self, FlowProblem::Model { source, .. } if source.waits_for_batch())
@@ -361,7 +387,7 @@ impl FlowError {
 
     /// The process of the flow gave no answer.
     pub(crate) fn stopped(reason: &str) -> FlowError {
-        let (by, reason) = (StoppedBy::Crash, reason.to_owned());
+        let (by, reason) = (StoppedBy::Crash, reason.into());
         FlowError::without_calls(FlowProblem::Stopped { by, reason })
     }
 

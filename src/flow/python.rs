@@ -26,6 +26,7 @@ use super::pack::LoadedPack;
 use super::python_variables::{
     chosen, connections_of, variable_of_this_process, variable_prefix, variables_of_this_process,
 };
+use crate::contract::told::Told;
 use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -200,7 +201,7 @@ pub(super) fn run(
     settings: &PythonSettings,
     call: &PythonCall<'_>,
 ) -> Result<(Value, Map<String, Value>), FlowProblem> {
-    let failed = |reason: String, timed_out: bool| FlowProblem::Python {
+    let failed = |reason: Told, timed_out: bool| FlowProblem::Python {
         node: call.node.to_owned(),
         reason,
         timed_out,
@@ -208,7 +209,7 @@ pub(super) fn run(
     let timed_out = |error: ProcessError| {
         let timed_out = matches!(error, ProcessError::Timeout { .. });
         let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
-        failed(format!("{error}{}", because.unwrap_or_default()), timed_out)
+        failed(format!("{error}{}", because.unwrap_or_default()).into(), timed_out)
     };
     let (interpreter, jail) = jail(pack, settings).map_err(&timed_out)?;
     let named = named_connections(pack, call);
@@ -239,11 +240,15 @@ pub(super) fn run(
     let finished = process::run(&program, request.to_string().as_bytes()).map_err(&timed_out)?;
     let answer: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
         let code = finished.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
-        let last = finished.stderr.trim().lines().last().unwrap_or("it said nothing");
-        failed(format!("the program ended with {code} and without an answer: {last}"), false)
+        let last = finished.stderr.trim().lines().last();
+        let last = last.map_or(Told::from("it said nothing"), Told::by_others);
+        let ended = format!("the program ended with {code} and without an answer: ");
+        failed(Told::from(ended).and(last), false)
     })?;
-    if let Some(error) = answer.get("error").and_then(Value::as_str) {
-        return Err(failed(error.to_owned(), false));
+    if let Some(error) = answer.get("error") {
+        let said = Told::deserialize(error);
+        let said = said.unwrap_or_else(|_| Told::by_others(error.to_string()));
+        return Err(failed(said, false));
     }
     let metrics = answer.get("metrics").and_then(Value::as_object).cloned().unwrap_or_default();
     Ok((answer.get("output").cloned().unwrap_or_default(), metrics))

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{adapt, filters, pyvalue, roles};
+use crate::contract::told::Told;
 
 pub(crate) const ENGINE: &str = "minijinja";
 /// Its version; raised together with the dependency.
@@ -32,8 +33,8 @@ const RECURSION_MAX: usize = 50;
 #[error("render {template}: {reason}")]
 pub struct TemplateError {
     pub template: String,
-    /// What the engine said; quotes the template, never the values.
-    pub reason: String,
+    /// What the engine said. It quotes the template, and a value where the template uses one as a name.
+    pub reason: Told,
     /// Whether it gives more than [`RENDERED_BYTES_MAX`].
     pub too_long: bool,
 }
@@ -124,14 +125,14 @@ impl Templates {
         if out.too_long {
             return Err(TemplateError {
                 template: name.to_owned(),
-                reason: format!("it gives more than {RENDERED_BYTES_MAX} bytes"),
+                reason: format!("it gives more than {RENDERED_BYTES_MAX} bytes").into(),
                 too_long: true,
             });
         }
         rendered.map_err(|error| failed(name, &error))?;
         String::from_utf8(out.text).map_err(|_| TemplateError {
             template: name.to_owned(),
-            reason: "the text is not UTF-8".to_owned(),
+            reason: "the text is not UTF-8".into(),
             too_long: false,
         })
     }
@@ -143,19 +144,20 @@ pub(super) fn members(values: &Map<String, Value>) -> impl Iterator<Item = (&str
 }
 
 fn failed(name: &str, error: &Error) -> TemplateError {
-    let mut reason = error.kind().to_string();
+    let by_engine = |said: &str| Told::from(": ").and(Told::by_others(roles::plain(said)));
+    let mut reason = Told::from(error.kind().to_string());
     if let Some(detail) = error.detail() {
-        reason = format!("{reason}: {detail}");
+        reason = reason.and(by_engine(detail));
     }
     if let Some(line) = error.line() {
-        reason = format!("{reason} (line {line})");
+        reason = reason.and(format!(" (line {line})"));
     }
     let mut source = std::error::Error::source(error);
     while let Some(inner) = source {
-        reason = format!("{reason}: {inner}");
+        reason = reason.and(by_engine(&inner.to_string()));
         source = inner.source();
     }
-    TemplateError { template: name.to_owned(), reason: roles::plain(&reason), too_long: false }
+    TemplateError { template: name.to_owned(), reason, too_long: false }
 }
 
 /// A value for the engine, with marks made harmless in every string.
@@ -236,6 +238,15 @@ mod tests {
         let mut templates = Templates::new(undefined);
         templates.add("t", source)?;
         templates.render("t", members(values.as_object().unwrap()), &BTreeSet::new())
+    }
+
+    #[test]
+    fn what_the_engine_quotes_is_told_apart_from_our_words() {
+        let error = render(Undefined::Strict, "{% include text %}", json!({"text": "zucchini"}));
+        let mut error = error.unwrap_err();
+        assert!(error.to_string().contains("zucchini"), "{error}");
+        error.reason.rewrite(&|said| said.replace("zucchini", "…"));
+        assert!(!error.to_string().contains("zucchini"), "{error}");
     }
 
     #[test]

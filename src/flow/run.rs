@@ -26,6 +26,7 @@ use super::{extract, inputs, pyvalue};
 use crate::config::Profile;
 use crate::contract::schema;
 use crate::contract::source::InputContext;
+use crate::contract::told::Told;
 use crate::model::{
     Bill, CallSettings, Listener, ModelError, Provider, SourceText, Speaker, Speakers,
 };
@@ -363,14 +364,13 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
 
 /// The call settings in the parameters of the request. The program does not correct them, because the
 /// producer can.
-fn overrides(params: &Map<String, Value>) -> Result<CallSettings, String> {
+fn overrides(params: &Map<String, Value>) -> Result<CallSettings, Told> {
     let Parameters { settings, corrected } = parameters::read(|key| params.get(key))?;
     match corrected.first() {
         None => Ok(settings),
-        Some(wrong) => Err(format!(
-            "the parameter {} cannot be {}: it must be {}",
-            wrong.name, wrong.wanted, wrong.range
-        )),
+        Some(wrong) => Err(Told::from(format!("the parameter {} cannot be ", wrong.name))
+            .and(Told::by_others(wrong.wanted.to_string()))
+            .and(format!(": it must be {}", wrong.range))),
     }
 }
 
@@ -435,7 +435,8 @@ fn condense(
             reason: format!(
                 "a context of {context} tokens leaves no room for the input beside the prompt; {}{shorter}",
                 crate::model::MORE_CONTEXT
-            ),
+            )
+            .into(),
         };
         return Err(FlowProblem::Model { node: main, source });
     }

@@ -944,11 +944,12 @@ def main():
 
 
 def why(error):
-    said = f"{type(error).__name__}: {error}"[:2000]
+    """What is said of an error, in parts: words of this program are kept, and others may repeat a text."""
     if isinstance(error, (Missing, NoMember)):
-        return str(error)
+        return [{"ours": str(error)}]
+    said = [{"theirs": f"{type(error).__name__}: {error}"[:2000]}]
     if isinstance(error, ImportError):
-        said += "; install it for the interpreter that python.interpreter names"
+        said.append({"ours": "; install it for the interpreter that python.interpreter names"})
     return said
 
 

@@ -166,7 +166,7 @@ impl TreeJob<'_> {
         let leaves = leaves(self.sources, self.headings, chars, &label_bytes, prompt_bytes);
         if leaves.len() > LEAVES_MAX {
             let reason = format!("the input has more than {LEAVES_MAX} leaves");
-            return Err(FlowProblem::Input(reason));
+            return Err(FlowProblem::Input(reason.into()));
         }
         if leaves.is_empty() {
             return Ok(None);

@@ -261,7 +261,7 @@ impl Anthropic {
             Some("max_tokens" | "model_context_window_exceeded") => StopReason::Length,
             Some("refusal") => {
                 let provider = self.endpoint.provider.clone();
-                return Err(ModelError::Refused { provider, reason: "refusal".to_owned() });
+                return Err(ModelError::Refused { provider, reason: "refusal".into() });
             }
             _ => StopReason::End,
         };

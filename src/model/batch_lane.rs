@@ -326,10 +326,15 @@ impl BatchLane {
             let cause = FailureCause::Budget;
             return Some(match error {
                 NotReserved::Spent(error) => error,
-                NotReserved::Never(reason) => ModelError::Permanent { provider, reason, cause },
-                NotReserved::Reserved(reason) => {
-                    ModelError::Paused { provider, reason, retry_after: LOOK_AGAIN, cause }
+                NotReserved::Never(reason) => {
+                    ModelError::Permanent { provider, reason: reason.into(), cause }
                 }
+                NotReserved::Reserved(reason) => ModelError::Paused {
+                    provider,
+                    reason: reason.into(),
+                    retry_after: LOOK_AGAIN,
+                    cause,
+                },
             });
         }
         let BatchLine { body, identity, redacted, .. } = line;
@@ -344,8 +349,7 @@ impl BatchLane {
         Some(match rest.filter(|rest| *rest > 0) {
             Some(rest) => ModelError::Paused {
                 provider: "a batch".to_owned(),
-                reason: "the account has enough under way; the next batch goes out later"
-                    .to_owned(),
+                reason: "the account has enough under way; the next batch goes out later".into(),
                 retry_after: Duration::from_millis(rest.unsigned_abs()).min(LOOK_AGAIN),
                 cause: FailureCause::Batch,
             },
@@ -357,7 +361,7 @@ impl BatchLane {
 fn waits(retry_after: Duration) -> ModelError {
     ModelError::Paused {
         provider: "a batch".to_owned(),
-        reason: "the answer comes with it; `summarizer status` shows the batches".to_owned(),
+        reason: "the answer comes with it; `summarizer status` shows the batches".into(),
         retry_after,
         cause: FailureCause::Batch,
     }

@@ -130,7 +130,10 @@ impl Budget {
             state.start_day(now);
             if let Some(reason) = state.over_with(Spent::default(), wanted) {
                 let retry_after = until_tomorrow(now, state.zone);
-                return Err(NotReserved::Spent(ModelError::Budget { reason, retry_after }));
+                return Err(NotReserved::Spent(ModelError::Budget {
+                    reason: reason.into(),
+                    retry_after,
+                }));
             }
             let right = right_of_way();
             let is_first = right == RightOfWay::First;

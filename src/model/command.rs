@@ -16,6 +16,7 @@ use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
 use crate::config::{Profile, ProviderConfig};
 use crate::contract::shown::named;
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -92,12 +93,12 @@ impl Provider for CommandProvider {
             }
             ProcessError::Start { ref source, .. } => ModelError::Permanent {
                 provider: provider.clone(),
-                reason: format!("{error}: {source}"),
+                reason: format!("{error}: {source}").into(),
                 cause: FailureCause::Configuration,
             },
             ProcessError::TooMuch { .. } => ModelError::Permanent {
                 provider: provider.clone(),
-                reason: error.to_string(),
+                reason: error.to_string().into(),
                 cause: FailureCause::InvalidAnswer,
             },
         })?;
@@ -109,15 +110,17 @@ impl Provider for CommandProvider {
             let said = finished.stderr.as_str();
             let said = self.key.as_ref().map_or(said.to_owned(), |key| key.hide_in(said));
             let reason = match last_words(&said, &asked) {
-                words if words.is_empty() => format!("{ended} and said nothing on stderr"),
-                words => format!("{ended}; its last words: {words}"),
+                words if words.is_empty() => format!("{ended} and said nothing on stderr").into(),
+                words => {
+                    Told::from(format!("{ended}; its last words: ")).and(Told::by_others(words))
+                }
             };
             let cause = FailureCause::Program;
             return Err(ModelError::Transient { provider, reason, retry_after: None, cause });
         }
         let text = String::from_utf8(finished.stdout).map_err(|_| ModelError::Permanent {
             provider,
-            reason: "the answer is not UTF-8".to_owned(),
+            reason: "the answer is not UTF-8".into(),
             cause: FailureCause::InvalidAnswer,
         })?;
         let text = self.key.as_ref().map_or(text.clone(), |key| key.hide_in(&text));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 
 /// Why there is no answer. No message holds a key or the text of a prompt, so each is safe to log.
@@ -14,7 +15,7 @@ pub enum ModelError {
     #[error("wait for {provider}: {reason}")]
     Paused {
         provider: String,
-        reason: String,
+        reason: Told,
         retry_after: Duration,
         /// What the provider did before it was left alone, or the limit that holds the call back.
         cause: FailureCause,
@@ -23,7 +24,7 @@ pub enum ModelError {
     #[error("reach {provider}: {reason}")]
     Transient {
         provider: String,
-        reason: String,
+        reason: Told,
         /// The pause that the provider asked for, if it did.
         retry_after: Option<Duration>,
         cause: FailureCause,
@@ -36,17 +37,17 @@ pub enum ModelError {
     Timeout { provider: String, limit: Duration },
     /// The same question will fail again.
     #[error("ask {provider}: {reason}")]
-    Permanent { provider: String, reason: String, cause: FailureCause },
+    Permanent { provider: String, reason: Told, cause: FailureCause },
     /// The model or its guard declined to answer.
     #[error("ask {provider}: the model declined to answer: {reason}")]
-    Refused { provider: String, reason: String },
+    Refused { provider: String, reason: Told },
     /// The conversation does not fit the model.
     #[error("ask {provider}: the prompt does not fit: {reason}")]
-    OverLimit { provider: String, reason: String },
+    OverLimit { provider: String, reason: Told },
     /// The day's budget is spent. Nothing was sent.
     #[error("stay within the budget: {reason}")]
     Budget {
-        reason: String,
+        reason: Told,
         /// Time until the next day begins.
         retry_after: Duration,
     },
@@ -73,16 +74,24 @@ pub enum ErrorClass {
 }
 
 impl ModelError {
-    /// What it says beside the words of its kind: it may repeat what a server says.
-    pub(crate) fn said(&self) -> &str {
+    /// The same error with other words in the place of those of others.
+    pub(crate) fn rewritten(mut self, rewritten: &dyn Fn(&str) -> String) -> ModelError {
+        if let Some(reason) = self.reason_mut() {
+            reason.rewrite(rewritten);
+        }
+        self
+    }
+
+    /// What it says beside the words of its kind; `None` where it has no other words.
+    fn reason_mut(&mut self) -> Option<&mut Told> {
         match self {
             ModelError::Paused { reason, .. }
             | ModelError::Transient { reason, .. }
             | ModelError::Permanent { reason, .. }
             | ModelError::Refused { reason, .. }
             | ModelError::OverLimit { reason, .. }
-            | ModelError::Budget { reason, .. } => reason,
-            ModelError::Timeout { .. } => "",
+            | ModelError::Budget { reason, .. } => Some(reason),
+            ModelError::Timeout { .. } => None,
         }
     }
 
@@ -98,10 +107,9 @@ impl ModelError {
 
     /// The service ends, and a call did not begin.
     pub(super) fn ends(provider: String) -> ModelError {
-        let reason = "no new call begins, because the service ends".to_owned();
         ModelError::Paused {
             provider,
-            reason,
+            reason: "no new call begins, because the service ends".into(),
             retry_after: Duration::ZERO,
             cause: FailureCause::RateLimit,
         }
@@ -142,30 +150,27 @@ impl ModelError {
     }
 
     /// What went wrong, without the name of the provider.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn words(&self) -> Told {
         match self {
             ModelError::Timeout { limit, .. } => {
-                format!("no answer within {} s", shown_seconds(*limit))
+                format!("no answer within {} s", shown_seconds(*limit)).into()
             }
-            other => other.said().to_owned(),
+            ModelError::Paused { reason, .. }
+            | ModelError::Transient { reason, .. }
+            | ModelError::Permanent { reason, .. }
+            | ModelError::Refused { reason, .. }
+            | ModelError::OverLimit { reason, .. }
+            | ModelError::Budget { reason, .. } => reason.clone(),
         }
     }
 
     /// The same error, which also says why the other members of a chain gave no answer.
     pub(super) fn beside(mut self, others: &[ModelError]) -> ModelError {
         let ours = self.words();
-        if let ModelError::Paused { reason, .. }
-        | ModelError::Transient { reason, .. }
-        | ModelError::Permanent { reason, .. }
-        | ModelError::Refused { reason, .. }
-        | ModelError::OverLimit { reason, .. }
-        | ModelError::Budget { reason, .. } = &mut self
-        {
-            for other in others {
-                let (name, words) = (other.provider(), other.words());
-                if words != ours {
-                    reason.push_str(&format!("; {name}: {words}"));
-                }
+        if let Some(reason) = self.reason_mut() {
+            for other in others.iter().filter(|other| other.words() != ours) {
+                let more = Told::from(format!("; {}: ", other.provider())).and(other.words());
+                *reason = std::mem::take(reason).and(more);
             }
         }
         self

@@ -74,7 +74,7 @@ impl Provider for Fallback {
                 {
                     errors.push(ModelError::Transient {
                         provider: reply.identity.provider,
-                        reason: "its answer has no text".to_owned(),
+                        reason: "its answer has no text".into(),
                         retry_after: None,
                         cause: FailureCause::InvalidAnswer,
                     });

@@ -44,6 +44,7 @@ use super::provider::{Provider, Resting};
 use super::reply::{Cached, Charge, ModelIdentity, ModelReply, Usage};
 use super::speed::{Speed, Written};
 use crate::contract::time::Timestamp;
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
@@ -152,7 +153,7 @@ struct GateState {
 #[derive(Debug, Clone)]
 struct Met {
     cause: FailureCause,
-    words: String,
+    words: Told,
 }
 
 impl Met {
@@ -165,7 +166,7 @@ impl Met {
 #[derive(Clone)]
 struct Hold {
     time: Duration,
-    reason: String,
+    reason: Told,
     cause: FailureCause,
     /// Whether a call under way may end it sooner, by giving back tokens of the minute.
     may_settle: bool,
@@ -222,48 +223,48 @@ impl GateState {
 
     fn hold(&self, time: Duration, kept: HoldCause) -> Hold {
         let open = self.failures.are_many();
-        let (mut reason, mut cause) = match kept {
+        let (mut reason, mut cause): (Told, FailureCause) = match kept {
             HoldCause::Paused if self.is_spent() => {
-                ("it is left alone for a while".to_owned(), FailureCause::QuotaUsedUp)
+                ("it is left alone for a while".into(), FailureCause::QuotaUsedUp)
             }
             HoldCause::Paused if open => {
                 let times = self.failures.count();
                 (
-                    format!("it failed {times} times in a row and is left alone"),
+                    format!("it failed {times} times in a row and is left alone").into(),
                     FailureCause::Program,
                 )
             }
             HoldCause::Paused => {
                 let until = self.paused_until.map(|until| format!(" until {until}"));
                 (
-                    format!("it asked for a pause{}", until.unwrap_or_default()),
+                    format!("it asked for a pause{}", until.unwrap_or_default()).into(),
                     FailureCause::RateLimit,
                 )
             }
             HoldCause::Tested => {
-                ("one call tests whether it answers again".to_owned(), FailureCause::Program)
+                ("one call tests whether it answers again".into(), FailureCause::Program)
             }
             HoldCause::Requests => {
-                ("the requests of this minute are used".to_owned(), FailureCause::RateLimit)
+                ("the requests of this minute are used".into(), FailureCause::RateLimit)
             }
             HoldCause::Learned => (
                 "it refuses more calls and does not say how many it allows; set \
                  requests_per_minute if you know the number"
-                    .to_owned(),
+                    .into(),
                 FailureCause::RateLimit,
             ),
             HoldCause::GivesWay => {
-                ("calls of urgent requests go first".to_owned(), FailureCause::RateLimit)
+                ("calls of urgent requests go first".into(), FailureCause::RateLimit)
             }
             HoldCause::Tokens => {
-                ("the tokens of this minute are used".to_owned(), FailureCause::RateLimit)
+                ("the tokens of this minute are used".into(), FailureCause::RateLimit)
             }
         };
         // A call that gives way to others while they wait for a failing provider waits for it as well.
         let is_of_failure =
             matches!(kept, HoldCause::Paused | HoldCause::Tested | HoldCause::GivesWay);
         if let (true, Some(met)) = (is_of_failure, &self.last) {
-            reason = format!("{reason}; the last answer was: {}", met.words);
+            reason = reason.and("; the last answer was: ").and(met.words.clone());
             cause = met.cause;
         }
         let may_settle = matches!(kept, HoldCause::Tokens) && self.admitted > 0;
@@ -399,7 +400,7 @@ impl Gate {
             if right.must_not_wait() || Instant::now() >= until {
                 return Err(self.paused(Hold {
                     time: Duration::from_secs(1),
-                    reason: "as many calls as it may have are under way".to_owned(),
+                    reason: "as many calls as it may have are under way".into(),
                     cause: FailureCause::RateLimit,
                     may_settle: false,
                 }));
@@ -425,12 +426,12 @@ impl Gate {
             NotReserved::Spent(error) => error,
             NotReserved::Never(reason) => ModelError::Permanent {
                 provider: self.inner.identity().provider,
-                reason,
+                reason: reason.into(),
                 cause: FailureCause::Budget,
             },
             NotReserved::Reserved(reason) => self.paused(Hold {
                 time: RESERVED_AGAIN,
-                reason,
+                reason: reason.into(),
                 cause: FailureCause::Budget,
                 may_settle: false,
             }),
@@ -666,7 +667,7 @@ impl Provider for Gate {
         let state = self.state.lock();
         let until = state.paused_until.filter(|until| *until > self.clock.now())?;
         let met = state.last.as_ref()?;
-        Some(Resting { until, cause: met.cause, words: met.words.clone() })
+        Some(Resting { until, cause: met.cause, words: met.words.to_string() })
     }
 
     fn call(&self, call: &ModelCall<'_>) -> Result<ModelReply, ModelError> {
@@ -1376,7 +1377,7 @@ mod tests {
                 self.0.lock().0 -= 1;
                 Err(ModelError::Permanent {
                     provider: String::new(),
-                    reason: String::new(),
+                    reason: "".into(),
                     cause: FailureCause::BadRequest,
                 })
             }

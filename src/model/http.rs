@@ -33,6 +33,7 @@ use super::server_error::{self, ServerError};
 use super::stream::{self, Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
 use super::tls::{self, Certificate};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 
 /// How many times the idle limit a server may only give signs of life.
@@ -345,13 +346,18 @@ impl Endpoint {
             Err(_) => {
                 let is_page = body.trim_ascii_start().starts_with(b"<");
                 let what = match kind.as_str() {
-                    _ if body.trim_ascii().is_empty() => "is empty".to_owned(),
-                    _ if is_page => "is a web page and no JSON".to_owned(),
-                    "" => "is not JSON (no type)".to_owned(),
-                    kind => format!("is not JSON ({})", shorten(&self.hide(kind))),
+                    _ if body.trim_ascii().is_empty() => "is empty".into(),
+                    _ if is_page => "is a web page and no JSON".into(),
+                    "" => "is not JSON (no type)".into(),
+                    kind => {
+                        let kind = Told::by_others(shorten(&self.hide(kind)));
+                        Told::from("is not JSON (").and(kind).and(")")
+                    }
                 };
                 let (asked, advice) = (self.shown(path), self.other_address());
-                let what = format!("the response of {asked} {what}; {advice}");
+                let what = Told::from(format!("the response of {asked} "))
+                    .and(what)
+                    .and(format!("; {advice}"));
                 Err(self.transient(FailureCause::InvalidAnswer, what, None))
             }
         }
@@ -480,7 +486,7 @@ impl Endpoint {
     }
 
     fn not_wanted(&self) -> ModelError {
-        let what = "the call was ended, because its answer is not wanted any more".to_owned();
+        let what = "the call was ended, because its answer is not wanted any more";
         self.permanent(FailureCause::Program, what)
     }
 
@@ -508,12 +514,12 @@ impl Endpoint {
 
     fn failed(&self, path: &str, error: &ureq::Error, timeout: Duration) -> ModelError {
         let provider = self.provider.clone();
-        let unreachable = |cause: FailureCause, what: &str| {
-            let what = format!(
-                "{what} at {}; start the server, or correct provider.{provider}.base_url",
+        let unreachable = |cause: FailureCause, what: Told| {
+            let advice = format!(
+                " at {}; start the server, or correct provider.{provider}.base_url",
                 self.shown(path)
             );
-            self.transient(cause, what, None)
+            self.transient(cause, what.and(advice), None)
         };
         match error {
             ureq::Error::Timeout(_) => ModelError::Timeout { provider, limit: timeout },
@@ -527,12 +533,12 @@ impl Endpoint {
             }
             ureq::Error::Io(error) => match error.kind() {
                 ErrorKind::ConnectionRefused => {
-                    unreachable(FailureCause::ConnectionRefused, &error.kind().to_string())
+                    unreachable(FailureCause::ConnectionRefused, error.kind().to_string().into())
                 }
                 ErrorKind::HostUnreachable
                 | ErrorKind::NetworkUnreachable
                 | ErrorKind::AddrNotAvailable => {
-                    unreachable(FailureCause::Unreachable, &error.kind().to_string())
+                    unreachable(FailureCause::Unreachable, error.kind().to_string().into())
                 }
                 ErrorKind::UnexpectedEof
                 | ErrorKind::ConnectionReset
@@ -546,27 +552,28 @@ impl Endpoint {
                     None,
                 ),
                 _ if error.to_string().contains(BAD_CERTIFICATE) => {
-                    let what = format!(
-                        "{}: {}; if its certificate is one of your own, set \
-                         provider.{provider}.ca_file to the file of its authority",
-                        self.shown(path),
-                        shorten(&error.to_string())
-                    );
+                    let what = Told::from(format!("{}: ", self.shown(path)))
+                        .and(Told::by_others(shorten(&error.to_string())))
+                        .and(format!(
+                            "; if its certificate is one of your own, set \
+                             provider.{provider}.ca_file to the file of its authority"
+                        ));
                     self.transient(FailureCause::Unreachable, what, None)
                 }
                 // Among these is a host name that does not resolve.
                 _ => {
-                    unreachable(FailureCause::Unreachable, &shorten(&self.hide(&error.to_string())))
+                    let said = Told::by_others(shorten(&self.hide(&error.to_string())));
+                    unreachable(FailureCause::Unreachable, said)
                 }
             },
             ureq::Error::HostNotFound => {
-                unreachable(FailureCause::Unreachable, "the host is not found")
+                unreachable(FailureCause::Unreachable, "the host is not found".into())
             }
             ureq::Error::ConnectionFailed => {
-                unreachable(FailureCause::Unreachable, "no connection")
+                unreachable(FailureCause::Unreachable, "no connection".into())
             }
             other => {
-                let what = shorten(&self.hide(&other.to_string()));
+                let what = Told::by_others(shorten(&self.hide(&other.to_string())));
                 self.transient(FailureCause::Unreachable, what, None)
             }
         }
@@ -576,26 +583,26 @@ impl Endpoint {
     pub(crate) fn judge(&self, refused: &Refused, model: &str) -> ModelError {
         let (provider, has_key) = (self.provider.as_str(), self.key.is_some());
         let asked = Asked { provider, has_key, key_env: self.key_env.as_deref(), model };
-        let Refusal { status, words, .. } = &refused.refusal;
         // Some servers send 429 or 500 for a prompt that no pause makes shorter.
-        if refused.error.is_too_long() && *status >= 400 {
-            let reason = format!("status {status}: {words}");
+        if refused.error.is_too_long() && refused.status() >= 400 {
+            let reason = refused.refusal.said();
             return ModelError::OverLimit { provider: provider.to_owned(), reason };
         }
         refused.refusal.judge(&asked)
     }
 
-    pub(crate) fn permanent(&self, cause: FailureCause, reason: String) -> ModelError {
-        ModelError::Permanent { provider: self.provider.clone(), reason, cause }
+    pub(crate) fn permanent(&self, cause: FailureCause, reason: impl Into<Told>) -> ModelError {
+        ModelError::Permanent { provider: self.provider.clone(), reason: reason.into(), cause }
     }
 
     pub(crate) fn transient(
         &self,
         cause: FailureCause,
-        reason: String,
+        reason: impl Into<Told>,
         retry_after: Option<Duration>,
     ) -> ModelError {
-        ModelError::Transient { provider: self.provider.clone(), reason, retry_after, cause }
+        let (provider, reason) = (self.provider.clone(), reason.into());
+        ModelError::Transient { provider, reason, retry_after, cause }
     }
 }
 

@@ -369,7 +369,7 @@ pub(crate) fn listed_models(
         None => Ok(None),
         Some(Err(error)) => Err(ModelError::Permanent {
             provider: name.to_owned(),
-            reason: error.to_string(),
+            reason: error.to_string().into(),
             cause: FailureCause::Configuration,
         }),
     }
@@ -403,7 +403,11 @@ pub(crate) fn probed(
         None => return Ok(None),
         Some(Err(error)) => {
             let (provider, cause) = (name.to_owned(), FailureCause::Configuration);
-            return Err(ModelError::Permanent { provider, reason: error.to_string(), cause });
+            return Err(ModelError::Permanent {
+                provider,
+                reason: error.to_string().into(),
+                cause,
+            });
         }
     };
     // What it accepts is tried anew. How much it reads shows only in long prompts.

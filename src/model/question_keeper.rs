@@ -106,7 +106,7 @@ impl Provider for QuestionKeeper<'_> {
                 "the question of node {node} cannot stand in a file: it has tools, several answers or \
                  another form than a chat; use `summarizer flow run`"
             );
-            return Err(ModelError::Permanent { provider, reason, cause });
+            return Err(ModelError::Permanent { provider, reason: reason.into(), cause });
         };
         let question = KeptQuestion {
             line: answer.is_none().then(|| self.files.question_line(&name, &line.body)),
@@ -118,7 +118,7 @@ impl Provider for QuestionKeeper<'_> {
         self.met.lock().insert(name, question);
         answer.cloned().ok_or_else(|| ModelError::Paused {
             provider,
-            reason: "its answer was not imported yet".to_owned(),
+            reason: "its answer was not imported yet".into(),
             retry_after: std::time::Duration::ZERO,
             cause: FailureCause::Batch,
         })

@@ -140,7 +140,8 @@ impl Provider for Recorded {
                 "the recording has no answer for node {} with request hash {hash}; record it with \
                  `summarizer flow run --record FILE`",
                 call.node
-            ),
+            )
+            .into(),
             cause: FailureCause::Configuration,
         })
     }

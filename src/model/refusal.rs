@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::error::ModelError;
+use crate::contract::told::Told;
 use crate::contract::vocabulary::FailureCause;
 
 /// The code of an account with nothing left to spend, whatever the server calls it.
@@ -42,14 +43,17 @@ pub(super) struct Asked<'a> {
 }
 
 impl Refusal {
-    fn advice(&self, asked: &Asked<'_>) -> Option<String> {
+    /// What to do, in our words; only an address that the server sends is not ours.
+    fn advice(&self, asked: &Asked<'_>) -> Option<Told> {
         let Asked { provider: name, has_key, key_env, model } = asked;
-        Some(match self.status {
-            300..=399 => format!(
-                "it redirects to {}; redirects are not followed, because they would carry the key \
-                 along: put the final address into provider.{name}.base_url",
-                self.elsewhere.as_deref().unwrap_or("no address")
-            ),
+        let advice = match self.status {
+            300..=399 => {
+                let address = self.elsewhere.as_deref().unwrap_or("no address");
+                return Some(Told::from("it redirects to ").and(Told::by_others(address)).and(format!(
+                    "; redirects are not followed, because they would carry the key along: put the \
+                     final address into provider.{name}.base_url"
+                )));
+            }
             status if status == 401 || self.is_about_key => match (has_key, key_env) {
                 (true, Some(variable)) => {
                     format!("it refuses the key: put a valid key into {variable}")
@@ -86,7 +90,17 @@ impl Refusal {
             429 if self.is_of_day => "the quota of the day is used up".to_owned(),
             429 => format!("set provider.{name}.requests_per_minute to what it allows"),
             _ => return None,
-        })
+        };
+        Some(advice.into())
+    }
+
+    /// The status, and what the server said with it.
+    pub(crate) fn said(&self) -> Told {
+        let Refusal { status, words, .. } = self;
+        match words.is_empty() {
+            true => format!("status {status}").into(),
+            false => Told::from(format!("status {status}: ")).and(Told::by_others(words)),
+        }
     }
 
     /// Whether the model is there, but not with everything that the request wants.
@@ -117,12 +131,9 @@ impl Refusal {
     pub(crate) fn judge(&self, asked: &Asked<'_>) -> ModelError {
         let provider = asked.provider.to_owned();
         let Refusal { status, words, code, retry_after, .. } = self;
-        let mut reason = match words.is_empty() {
-            true => format!("status {status}"),
-            false => format!("status {status}: {words}"),
-        };
+        let mut reason = self.said();
         if let Some(advice) = self.advice(asked) {
-            reason = format!("{reason}; {advice}");
+            reason = reason.and("; ").and(advice);
         }
         let lower = words.to_ascii_lowercase();
         let says =
@@ -192,6 +203,16 @@ mod tests {
             let asked = Asked { provider: "p", has_key, key_env, model: "m-1" };
             let said = refusal(status, "no", "").judge(&asked).to_string();
             assert!(said.contains(expected) && said.contains("no"), "{status}: {said}");
+        }
+    }
+
+    #[test]
+    fn only_the_words_of_the_server_can_be_hidden() {
+        let asked = Asked { provider: "p", has_key: true, key_env: Some("MY_KEY"), model: "m-1" };
+        for status in [302, 400, 401, 403, 404, 429, 503] {
+            let hidden = refusal(status, "SAID", "").judge(&asked).rewritten(&|_| "…".to_owned());
+            let plain = refusal(status, "…", "").judge(&asked).to_string();
+            assert_eq!(hidden.to_string(), plain.replace("http://other/", "…"), "{status}");
         }
     }
 

@@ -211,19 +211,7 @@ pub(crate) fn flow_failed(
     }));
     let facts = error_of(class, &subtype(error), details);
     let reason = ReasonCode::parse(error.reason_code());
-    let message = match &*error.problem {
-        // What the program says of a parameter may repeat its value.
-        FlowProblem::Input(said) => prepared.without_params(error.to_string(), said),
-        _ => prepared.unquoted(error.to_string(), said_by_others(error)),
-    };
+    let kept = (*error.problem).clone().rewritten(&|said| prepared.unquoted(said));
+    let message = kept.to_string();
     failed_by(again, (reason, error.cause()), message, &prepared.input, Some(facts))
-}
-
-/// The words of a server or of a program that an error repeats.
-fn said_by_others(error: &FlowError) -> &str {
-    match &*error.problem {
-        FlowProblem::Model { source, .. } => source.said(),
-        FlowProblem::Python { reason, .. } | FlowProblem::Stopped { reason, .. } => reason,
-        _ => "",
-    }
 }

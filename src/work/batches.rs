@@ -416,17 +416,17 @@ impl Looker {
         let price = self.worker.batch_price(&tracked.batch.provider);
         let (mut refused, mut answered) = (Vec::new(), tracked.batch.answered);
         let (mut notes, mut bytes, mut stored) = (Vec::new(), 0, Vec::new());
-        let mut message = String::new();
+        let mut otherwise = 0;
         for (call, answer) in answers {
             let Some(questions) = of_call.remove(&call) else { continue };
             let reply = match answer {
                 BatchAnswer::Reply(reply) => *reply,
-                BatchAnswer::Otherwise(why) => {
-                    message = why;
+                // What the server says of one question may repeat its text, and the record of a batch is kept for ever.
+                BatchAnswer::Otherwise(_) => {
+                    otherwise += 1;
                     continue;
                 }
-                BatchAnswer::Refused(why) => {
-                    message = why;
+                BatchAnswer::Refused(_) => {
                     refused.extend(questions.first().map(|one| one.call));
                     continue;
                 }
@@ -477,6 +477,7 @@ impl Looker {
         if let Some(Tracked { batch, .. }) = self.open.get(name).filter(|_| answered > 0) {
             self.lane.has_room(&batch.provider, &batch.model);
         }
+        let message = refusals(refused.len(), otherwise);
         self.end(name, EndedBatch { batch: name.to_owned(), end, answered, refused, message })
     }
 
@@ -605,4 +606,14 @@ fn of_question(question: &BatchedQuestion, reply: ModelReply) -> ModelReply {
         identity.model_version = answered.to_owned();
     }
     ModelReply { identity, redacted: question.redacted, ..reply }
+}
+
+/// What became of the questions that the server did not take as they were.
+fn refusals(refused: usize, otherwise: usize) -> String {
+    let refused = (refused > 0)
+        .then(|| format!("{refused} refused, so they are asked directly, which says why"));
+    let otherwise = (otherwise > 0).then(|| {
+        format!("{otherwise} with a part that the server refuses, so they are asked without it")
+    });
+    refused.into_iter().chain(otherwise).collect::<Vec<_>>().join("; ")
 }

@@ -59,7 +59,7 @@ impl Bill for PaidReplies<'_> {
             provider: failed.provider.clone(),
             model: model_name(failed).to_owned(),
             cause: error.cause(),
-            message: self.prepared.unquoted(error.to_string(), error.said()),
+            message: error.clone().rewritten(&|said| self.prepared.unquoted(said)).to_string(),
             answered_by: answered_by.to_owned(),
         });
     }

@@ -56,21 +56,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// A message without the words of the texts and parameters that somebody else put into it: it is kept for ever.
-    pub(super) fn unquoted(&self, message: String, said: &str) -> String {
-        if said.is_empty() {
-            return message;
-        }
-        let texts: Vec<&str> = self.texts.iter().map(|one| one.text.as_str()).collect();
-        let kept = without_words_of(said, &texts);
-        self.without_params(message.replacen(said, &kept, 1), &kept)
-    }
-
-    /// A message without the words of the parameters of the request.
-    pub(super) fn without_params(&self, message: String, said: &str) -> String {
+    /// What somebody else said, without the words of the texts and parameters: it is kept for ever.
+    pub(super) fn unquoted(&self, said: &str) -> String {
         let params: Vec<String> = self.request.work.params.values().map(Value::to_string).collect();
-        let params: Vec<&str> = params.iter().map(String::as_str).collect();
-        message.replacen(said, &without_words_of(said, &params), 1)
+        let texts = self.texts.iter().map(|one| one.text.as_str());
+        let texts: Vec<&str> = texts.chain(params.iter().map(String::as_str)).collect();
+        without_words_of(said, &texts)
     }
 
     pub(super) fn summary_id(&self, provider: &str, model: &str) -> String {

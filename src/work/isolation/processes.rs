@@ -14,6 +14,7 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::contract::hash::Digest;
+use crate::contract::told::Told;
 use crate::flow::{FlowProblem, StoppedBy};
 use crate::markup::prefix;
 use crate::os::framed::{FramedCommand, FramedProcess, NoAnswer};
@@ -69,7 +70,7 @@ struct FlowProcess {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
     #[error("{reason}")]
-    Stopped { by: StoppedBy, reason: String },
+    Stopped { by: StoppedBy, reason: Told },
     #[error(transparent)]
     Message(#[from] BadMessage),
     #[error("start a worker process: {0}")]
@@ -84,7 +85,9 @@ impl Lost {
         match self {
             Lost::Stopped { by, reason } => FlowProblem::Stopped { by, reason },
             Lost::Unwanted => FlowProblem::Cancelled,
-            other => FlowProblem::Stopped { by: StoppedBy::Crash, reason: other.to_string() },
+            other => {
+                FlowProblem::Stopped { by: StoppedBy::Crash, reason: other.to_string().into() }
+            }
         }
     }
 }
@@ -225,23 +228,22 @@ fn lost(none: NoAnswer, limit: Duration) -> Lost {
         NoAnswer::Unwanted => return Lost::Unwanted,
         NoAnswer::TooLate => {
             let limit = limit.as_secs_f64();
-            (StoppedBy::Time, format!("it did not end within {limit} s and was killed"))
+            (StoppedBy::Time, format!("it did not end within {limit} s and was killed").into())
         }
-        NoAnswer::TooLarge => (StoppedBy::Memory, "its result is larger than 1 GiB".to_owned()),
+        NoAnswer::TooLarge => (StoppedBy::Memory, "its result is larger than 1 GiB".into()),
         NoAnswer::Ended { how, said } => ended(how, &said),
     };
     Lost::Stopped { by, reason }
 }
 
 /// What ended a process, from its status and its last words.
-fn ended(how: ExitStatus, said: &str) -> (StoppedBy, String) {
+fn ended(how: ExitStatus, said: &str) -> (StoppedBy, Told) {
     const NO_MEMORY: [&str; 2] = ["memory allocation of", "Cannot allocate memory"];
     if NO_MEMORY.iter().any(|words| said.contains(words)) {
-        let reason = "it needed more memory than workers.memory allows".to_owned();
-        return (StoppedBy::Memory, reason);
+        return (StoppedBy::Memory, "it needed more memory than workers.memory allows".into());
     }
     if how.signal() == Some(libc::SIGXCPU) {
-        return (StoppedBy::Time, "it used the processor for too long".to_owned());
+        return (StoppedBy::Time, "it used the processor for too long".into());
     }
     let how = match (how.code(), how.signal()) {
         (_, Some(signal)) => format!("signal {signal} ended it"),
@@ -250,8 +252,10 @@ fn ended(how: ExitStatus, said: &str) -> (StoppedBy, String) {
     };
     let words = said.trim().lines().last().map(|line| prefix(line, WORDS_BYTES_MAX));
     let reason = match words {
-        Some(words) if !words.is_empty() => format!("{how}; it said: {words}"),
-        _ => how,
+        Some(words) if !words.is_empty() => {
+            Told::from(format!("{how}; it said: ")).and(Told::by_others(words))
+        }
+        _ => how.into(),
     };
     (StoppedBy::Crash, reason)
 }
@@ -267,11 +271,11 @@ mod tests {
     fn the_reason_of_an_end_comes_from_its_status_and_its_last_words() {
         let end = |status, said| ended(ExitStatus::from_raw(status), said);
         let (by, reason) = end(libc::SIGABRT, "memory allocation of 12 bytes failed\n");
-        assert_eq!((by, reason.contains("workers.memory")), (StoppedBy::Memory, true));
+        assert_eq!((by, reason.to_string().contains("workers.memory")), (StoppedBy::Memory, true));
         assert_eq!(end(libc::SIGXCPU, "").0, StoppedBy::Time);
         let (by, reason) = end(libc::SIGABRT, "thread overflowed\nfatal: stack overflow\n");
         assert_eq!(by, StoppedBy::Crash);
-        assert_eq!(reason, "signal 6 ended it; it said: fatal: stack overflow");
-        assert_eq!(end(101 << 8, "").1, "it ended with code 101");
+        assert_eq!(reason.to_string(), "signal 6 ended it; it said: fatal: stack overflow");
+        assert_eq!(end(101 << 8, "").1.to_string(), "it ended with code 101");
     }
 }

@@ -104,7 +104,7 @@ impl<'a> Replayed<'a> {
         }
         ModelError::Paused {
             provider: state.provider.model.identity.provider.clone(),
-            reason: "the service asks".to_owned(),
+            reason: "the service asks".into(),
             retry_after: Duration::ZERO,
             cause: FailureCause::Batch,
         }

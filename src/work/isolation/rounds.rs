@@ -226,7 +226,7 @@ fn is_failure(answered: &Answered) -> bool {
 fn not_read(reason: String) -> ModelError {
     ModelError::Transient {
         provider: BUILTIN.to_owned(),
-        reason,
+        reason: reason.into(),
         retry_after: None,
         cause: FailureCause::WorkerCrashed,
     }
