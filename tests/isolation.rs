@@ -84,6 +84,56 @@ fn bad_flows_fail_with_their_cause_and_all_others_complete() {
     home.ok(&["replay", "--verify"]);
 }
 
+/// A flow of a person's own choice ends its process, and never the command.
+#[test]
+fn a_bad_flow_is_an_error_of_sum_and_not_its_end() {
+    let template = "outline.jinja2";
+    let packs = [
+        ("bad.stack.v1", template, STACK.to_owned(), "overflow"),
+        ("bad.join.v1", template, MEMORY[0].to_owned(), "workers.memory"),
+        ("bad.endless.v1", template, ENDLESS.to_owned(), "killed"),
+        (
+            "bad.yaml.v1",
+            "flow.dag.yaml",
+            format!("\nx:\n  {}", "- ".repeat(100_000)),
+            "bad.yaml.v1",
+        ),
+    ];
+    let settings = "[workers]\nmemory = \"192 MiB\"\nattempt_timeout = \"6 s\"\n";
+    let of_home: Vec<_> =
+        packs.iter().map(|(id, file, text, _)| (*id, *file, text.clone())).collect();
+    let home = Home::with_packs(settings, &of_home);
+    std::fs::write(home.path("note.txt"), "A note of some words. It ends here.").unwrap();
+    let note = home.path("note.txt");
+    for (flow, _, _, why) in &packs {
+        let ended = home.run(&["sum", note.to_str().unwrap(), "--flow", flow]);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        let exit = if *flow == "bad.yaml.v1" { 3 } else { 1 };
+        assert_eq!(ended.status.code(), Some(exit), "{flow}: {said}");
+        assert!(said.contains(why), "{flow}: {said}");
+    }
+    home.ok(&["sum", note.to_str().unwrap(), "--flow", FREE]);
+}
+
+/// After an interrupt nobody waits for a flow that costs nothing.
+#[test]
+fn an_interrupt_ends_sum_while_a_flow_runs() {
+    let home = Home::with_packs(QUICK, &[("bad.endless.v1", "outline.jinja2", ENDLESS.to_owned())]);
+    std::fs::write(home.path("note.txt"), "A note of some words. It ends here.").unwrap();
+    let note = home.path("note.txt");
+    let mut sum = home.command(&["sum", note.to_str().unwrap(), "--flow", "bad.endless.v1"]);
+    let mut sum = sum.stderr(std::process::Stdio::null()).spawn().unwrap();
+    wait_until("the worker", || !workers(sum.id()).is_empty());
+    let pid = Pid::from_raw(i32::try_from(sum.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let mut code = None;
+    wait_until("the end of sum", || {
+        code = sum.try_wait().unwrap();
+        code.is_some()
+    });
+    assert_eq!(code.unwrap().code(), Some(130));
+}
+
 fn is_gone(pid: Pid) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     // Its number stays until somebody waits for it.

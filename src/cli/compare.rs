@@ -300,7 +300,7 @@ impl CompareArgs {
                 (false, record) => label(&record.flow_id, record.variant.as_deref()),
             };
             for asked_for in &providers {
-                let allowed = FlowProviders::new(context, &pack, *asked_for)?;
+                let allowed = FlowProviders::new(context, pack.record(), *asked_for)?;
                 let provider = allowed.usual()?;
                 let identity = provider.identity();
                 let name = match (packs.len() > 1, providers.len() > 1) {
@@ -321,7 +321,7 @@ impl CompareArgs {
                     model: identity.model_name.clone(),
                     sums: RunSums::default(),
                 });
-                let options = run_options(config, &pack, &self.params, self.allow_python)?;
+                let options = run_options(config, pack.record(), &self.params, self.allow_python)?;
                 let pack = Arc::clone(&pack);
                 runnable.push(RunnablePack { pack, providers: allowed, provider, options, priced });
             }

@@ -145,7 +145,7 @@ impl NewArgs {
 impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let pack = load_pack(context, &self.flow_id, self.variant.as_deref())?;
-        let providers = FlowProviders::new(context, &pack, self.provider.as_deref())?;
+        let providers = FlowProviders::new(context, pack.record(), self.provider.as_deref())?;
         providers.usual()?;
         let options = self.options(context, &pack)?;
         let config = load_config(context)?;
@@ -174,7 +174,7 @@ impl RunArgs {
         pack: &LoadedPack,
     ) -> Result<RunOptions<'static>, Failure> {
         let config = load_config(context)?;
-        let options = run_options(&config, pack, &self.params, self.allow_python)?;
+        let options = run_options(&config, pack.record(), &self.params, self.allow_python)?;
         Ok(RunOptions { keep_prompts: self.show_prompts, ..options })
     }
 

@@ -13,6 +13,7 @@ use super::failure::{Exit, Failure};
 use super::given_input::given_params;
 use super::names::known_provider;
 use super::patient::{FailuresMet, Patient};
+use super::run_home::start_processes;
 use super::settings::load_config;
 use super::ui::{Ui, count, dim};
 use crate::config::Config;
@@ -25,6 +26,7 @@ use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, ProviderError, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
 use crate::service::StopSignal;
+use crate::work::isolation::alone::FlowAlone;
 use crate::work::params::{for_data, python_of, python_settings};
 
 /// Prints each warning once, with the number of lines or inputs that have it.
@@ -37,10 +39,11 @@ pub(super) fn tell_warnings(context: &Context, warnings: &BTreeMap<String, usize
 
 /// A flow with its provider, ready to be asked many times.
 pub(super) struct FlowRunner {
-    pack: LoadedPack,
+    flow: FlowAlone,
     providers: FlowProviders,
     provider: Arc<dyn Provider>,
     options: RunOptions<'static>,
+    stop: StopSignal,
 }
 
 /// The providers that a flow may be asked at.
@@ -57,12 +60,11 @@ pub(super) struct FlowProviders {
 impl FlowProviders {
     pub(super) fn new(
         context: &Context,
-        pack: &LoadedPack,
+        record: &FlowPackRecord,
         asked_for: Option<&str>,
     ) -> Result<FlowProviders, Failure> {
         let config = load_config(context)?;
         asked_for.map_or(Ok(()), |name| known_provider(&config, name))?;
-        let record = pack.record();
         let providers = Providers::new(&config, Arc::new(Builtin), &context.machine);
         Ok(FlowProviders {
             providers: providers.map_err(|error| no_provider(&error))?,
@@ -122,11 +124,14 @@ impl FlowRunner {
         provider: Option<&str>,
     ) -> Result<FlowRunner, Failure> {
         let config = load_config(context)?;
-        let pack = load_pack(context, flow_id, None)?;
-        let providers = FlowProviders::new(context, &pack, provider)?;
+        let (record, files) = pack_files(context, flow_id, None)?;
+        let providers = FlowProviders::new(context, &record, provider)?;
         let provider = providers.usual()?;
-        let options = run_options(&config, &pack, &[], false)?;
-        Ok(FlowRunner { pack, providers, provider, options })
+        let options = run_options(&config, &record, &[], false)?;
+        let (processes, stop) = (start_processes(&config)?, context.stop.clone());
+        let flow = FlowAlone::load(processes, &record, &files, &options, &|| !stop.is_raised())
+            .map_err(|error| unusable(flow_id, &error))?;
+        Ok(FlowRunner { flow, providers, provider, options, stop })
     }
 
     /// Whether an answer costs nothing.
@@ -155,18 +160,30 @@ impl FlowRunner {
             repair_turns: self.options.repair_turns,
             ..RunOptions::default()
         };
-        flow::run(&self.pack, Map::new(), sources, &*provider, &options)
+        self.run(Map::new(), sources, &*provider, &options)
+    }
+
+    /// After an interrupt a flow ends at once where nothing is paid for. A model is waited for.
+    fn run(
+        &self,
+        inputs: Map<String, Value>,
+        sources: &[SourceText],
+        provider: &dyn Provider,
+        options: &RunOptions<'_>,
+    ) -> Result<FlowOutcome, FlowError> {
+        let is_free = provider.is_free();
+        let is_wanted = || !is_free || !self.stop.is_raised();
+        self.flow.run(inputs, sources, provider, options, &is_wanted)
     }
 }
 
 /// The options that settings and command line give a flow.
 pub(super) fn run_options(
     config: &Config,
-    pack: &LoadedPack,
+    record: &FlowPackRecord,
     given: &[String],
     allow_python: bool,
 ) -> Result<RunOptions<'static>, Failure> {
-    let record = pack.record();
     let mut params = config.flow_params(&record.flow_id, record.variant.as_deref());
     params.extend(given_params(given)?);
     Ok(RunOptions {
@@ -192,8 +209,8 @@ pub(super) fn ask(
     inputs: Map<String, Value>,
 ) -> Result<FlowOutcome, Failure> {
     let runner = FlowRunner::new(context, flow_id, provider)?;
-    let FlowRunner { pack, provider, options, .. } = &runner;
-    flow::run(pack, inputs, &[], &**provider, options).map_err(|error| failed(flow_id, &error))
+    let FlowRunner { provider, options, .. } = &runner;
+    runner.run(inputs, &[], &**provider, options).map_err(|error| failed(flow_id, &error))
 }
 
 /// The pack of a registered flow, or the flow at a path.

@@ -58,7 +58,7 @@ use super::attempt_facts::{
 };
 use super::data_rules::confinement;
 use super::isolation::message::{FlowJob, ProviderFacts};
-use super::isolation::pack::{PackParcel, ReadyPack};
+use super::isolation::pack::{PackParcel, ReadyPack, with_source};
 use super::isolation::processes::{FlowProcesses, Isolation};
 use super::isolation::rounds::{self, NotLoaded, Rounds};
 use super::item;
@@ -678,10 +678,12 @@ impl Prepared {
         let known_ids = self.known_ids();
         let provider = Deadline::new(self.provider.as_ref(), self.clock.as_ref(), self.timeout);
         let python = self.python_for(facts);
+        let none = Map::new();
         let job = FlowJob {
+            inputs: Cow::Borrowed(&none),
             params: Cow::Borrowed(&self.params),
             texts: Cow::Borrowed(&self.texts),
-            surroundings: Cow::Borrowed(&self.surroundings),
+            surroundings: Some(Cow::Borrowed(&self.surroundings)),
             known_ids: Cow::Borrowed(&known_ids),
             timeout: self.timeout,
             repair_turns: self.repair_turns,
@@ -690,6 +692,7 @@ impl Prepared {
             provider: ProviderFacts::of(&provider),
             // Traces name each call, so a traced one is asked from here.
             is_embedded: self.provider.is_free() && !self.is_traced,
+            keeps_outputs: false,
         };
         let rounds = Rounds {
             processes,
@@ -749,14 +752,6 @@ impl Prepared {
                 failed(RetryHint::Never, reason, message, &self.input, Some(error))
             }
         }
-    }
-}
-
-/// An error with its cause.
-fn with_source(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
     }
 }
 

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use serde_json::Map;
 
 use crate::contract::hash::Digest;
 use crate::contract::schema;
@@ -21,6 +20,7 @@ use crate::os::framed::{read_frame, write_frame};
 use super::message::{
     self, Answered, BadMessage, EmbeddedQuestion, FlowJob, Order, PackContents, Reply, Said, Task,
 };
+use super::pack::with_source;
 use super::replayed::Replayed;
 
 /// Bytes that the process may use for each byte of an order, beside its limit: the order, its texts as inputs,
@@ -91,20 +91,13 @@ fn answer(
     }
 }
 
-fn with_source(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    }
-}
-
 fn run(pack: &LoadedPack, job: &FlowJob<'_>, answers: Vec<Answered>) -> Said {
     let replayed = Replayed::new(pack, job.provider.clone(), answers);
     let provider: &dyn Provider = if job.is_embedded { &Builtin } else { &replayed };
     let replies = (!job.provider.is_free).then_some(&replayed as &dyn ReplyCache);
     let options = RunOptions {
         params: job.params.clone().into_owned(),
-        surroundings: Some(&job.surroundings),
+        surroundings: job.surroundings.as_deref(),
         known_ids: &job.known_ids,
         timeout: job.timeout,
         repair_turns: job.repair_turns,
@@ -113,7 +106,8 @@ fn run(pack: &LoadedPack, job: &FlowJob<'_>, answers: Vec<Answered>) -> Said {
         concurrency: job.concurrency,
         ..RunOptions::default()
     };
-    match flow::run(pack, Map::new(), &job.texts, provider, &options) {
+    match flow::run(pack, job.inputs.clone().into_owned(), &job.texts, provider, &options) {
+        Ok(made) if job.keeps_outputs => Said::Made(Box::new(made)),
         Ok(made) => Said::Made(Box::new(without_what_stays(made))),
         Err(mut error) => {
             error.calls.iter_mut().for_each(|call| call.text.clear());

@@ -71,9 +71,11 @@ pub(in crate::work) struct PackContents<'a> {
 /// Everything a flow runs with, beside its pack and the answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::work) struct FlowJob<'a> {
+    /// Inputs that are given beside the texts.
+    pub inputs: Cow<'a, Map<String, Value>>,
     pub params: Cow<'a, Map<String, Value>>,
     pub texts: Cow<'a, [SourceText]>,
-    pub surroundings: Cow<'a, Surroundings>,
+    pub surroundings: Option<Cow<'a, Surroundings>>,
     pub known_ids: Cow<'a, [String]>,
     pub timeout: Duration,
     pub repair_turns: u32,
@@ -82,6 +84,8 @@ pub(in crate::work) struct FlowJob<'a> {
     pub provider: ProviderFacts,
     /// Whether the embedded summarizer answers, in the process of the flow.
     pub is_embedded: bool,
+    /// Whether the outputs of the flow are wanted beside its summary.
+    pub keeps_outputs: bool,
 }
 
 /// What a flow asks of its provider beside answers.

@@ -3,7 +3,7 @@
 //!
 //! `processes` is the pool. `message` is what goes over the pipes. `rounds` runs one flow: it sends it to a
 //! process, asks the models that the flow needs, and sends it again with their answers. `inside` is the other
-//! side, with `replayed` as its model.
+//! side, with `replayed` as its model. `alone` runs flows of commands that have no log.
 //!
 //! Contract. A process holds no secret, reads no configuration and asks no model. It works on one flow at a
 //! time, so that an end of the process has one cause. A flow that needs an answer ends and runs again with the
@@ -11,6 +11,7 @@
 //!
 //! See docs/adr/0120-flows-in-processes.md.
 
+pub(crate) mod alone;
 pub(crate) mod inside;
 pub(super) mod message;
 pub(super) mod pack;

@@ -46,3 +46,11 @@ impl Deref for ReadyPack {
         }
     }
 }
+
+/// An error with its cause.
+pub(in crate::work) fn with_source(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}
