@@ -77,6 +77,8 @@ struct Findings {
     all: Vec<Finding>,
     /// The home as a shell reads it.
     home: String,
+    /// The file of the settings.
+    settings: PathBuf,
     /// The options that make our own commands use the same home.
     options: String,
     /// Whether the log is shared with other hosts; then only a service takes requests in.
@@ -94,7 +96,10 @@ impl Findings {
         if let Some(file) = file.filter(|file| told("SUMMARIZER_CONFIG").as_ref() != Some(file)) {
             options.push_str(&format!(" --config {}", shell(file)));
         }
-        Findings { all: Vec::new(), home: shell(&context.home), options, is_shared: false }
+        let settings = context.config_file.clone();
+        let settings = settings.unwrap_or_else(|| context.home.join("summarizer.toml"));
+        let (all, home) = (Vec::new(), shell(&context.home));
+        Findings { all, home, settings, options, is_shared: false }
     }
 
     fn add(&mut self, check: &'static str, verdict: Verdict, what: impl Into<String>, fix: &str) {
@@ -144,7 +149,12 @@ impl Findings {
         match failure.trouble() {
             Some(trouble) => self.troubled(check, said(failure), trouble),
             None => {
-                self.wrong(check, said(failure), "summarizer recover");
+                let fix = match failure.exit {
+                    // The settings are wrong, and no file of the home.
+                    Exit::Config => edit(&self.settings),
+                    _ => "summarizer recover".to_owned(),
+                };
+                self.wrong(check, said(failure), &fix);
                 if let Some(advice) = failure.advice() {
                     self.hint(advice);
                 }
@@ -161,6 +171,10 @@ impl Findings {
                 let take = format!("sudo chown -R \"$(id -un)\" {home} && chmod -R u+rwX {home}");
                 self.wrong(check, what, &take);
                 self.hint("or run it as the owner of these files; nothing is damaged");
+            }
+            Trouble::ReadOnly => {
+                self.wrong(check, what, &format!("findmnt -T {home}"));
+                self.hint("the disk is mounted read-only: remount it (`mount -o remount,rw`); nothing is damaged");
             }
             Trouble::Failing => {
                 self.wrong(check, what, "dmesg | tail");
@@ -219,7 +233,7 @@ impl DoctorArgs {
             Err(failure) if failure.trouble().is_some() => {
                 return findings.refused("configuration", &failure);
             }
-            Err(failure) => return wrong_configuration(context, &failure, findings),
+            Err(failure) => return wrong_configuration(&failure, findings),
         };
         findings.is_shared = config.cluster.is_some();
         findings.fine("configuration", "reads");
@@ -549,9 +563,15 @@ fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut 
             return findings.wrong("queue", format!("the queue file {change}"), fix);
         }
         Err(error) => {
-            let beside = shell(Path::new(&format!("{}.aside", queue.display())));
-            let aside = format!("mv {} {beside} && summarizer queue adopt", shell(queue));
-            return findings.failed("queue", &error, &aside);
+            let fix = match queue.starts_with(&held.home.root) {
+                true => {
+                    let beside = shell(Path::new(&format!("{}.aside", queue.display())));
+                    format!("mv {} {beside} && summarizer queue adopt", shell(queue))
+                }
+                // It may be a device, or belong to somebody else.
+                false => edit(&findings.settings),
+            };
+            return findings.failed("queue", &error, &fix);
         }
     }
     let length = disk.stat(queue).ok().flatten().map_or(0, |stat| stat.len);
@@ -579,7 +599,7 @@ fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut 
     }
 }
 
-fn wrong_configuration(context: &Context, failure: &Failure, findings: &mut Findings) {
+fn wrong_configuration(failure: &Failure, findings: &mut Findings) {
     let what = said(failure);
     let mut words = what.split(|c: char| !(c.is_ascii_uppercase() || c == '_'));
     let variable =
@@ -587,9 +607,7 @@ fn wrong_configuration(context: &Context, failure: &Failure, findings: &mut Find
     let fix = match variable {
         Some(name) => format!("unset {name} && summarizer config"),
         None => {
-            let file = context.config_file.clone();
-            let file = file.unwrap_or_else(|| context.home.join("summarizer.toml"));
-            format!("{} && summarizer config", edit(&file))
+            format!("{} && summarizer config", edit(&findings.settings))
         }
     };
     findings.wrong("configuration", what, &fix);

@@ -57,6 +57,8 @@ pub enum Trouble {
     Damage,
     /// The system does not let this user.
     Permission,
+    /// The disk is mounted so that nothing can be written.
+    ReadOnly,
     /// No room is left.
     Full,
     /// The system or the disk failed: an error of the device, no more files or memory for now.
@@ -84,9 +86,8 @@ impl Trouble {
             }
             let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
             match kind {
-                Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => {
-                    return Some(Trouble::Permission);
-                }
+                Some(io::ErrorKind::PermissionDenied) => return Some(Trouble::Permission),
+                Some(io::ErrorKind::ReadOnlyFilesystem) => return Some(Trouble::ReadOnly),
                 Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
                     return Some(Trouble::Full);
                 }
@@ -104,7 +105,7 @@ impl Trouble {
     /// Whether no other input would help: such a failure is one of the storage, so that a unit starts the
     /// command again.
     fn is_of_storage(self) -> bool {
-        matches!(self, Trouble::Damage | Trouble::Full | Trouble::Failing)
+        matches!(self, Trouble::Damage | Trouble::ReadOnly | Trouble::Full | Trouble::Failing)
     }
 
     /// What to do about it.
@@ -117,6 +118,10 @@ impl Trouble {
             Trouble::Permission => {
                 "this user has no permission: run the command as the owner of these files (see \
                  `ls -l`), or `chown -R USER HOME`"
+            }
+            Trouble::ReadOnly => {
+                "the disk is mounted read-only, by the settings of the system or after an error of the disk (see \
+                 `dmesg`): `mount -o remount,rw` makes it writable"
             }
             Trouble::Failing => {
                 "the system failed, not the input: see `dmesg` and `ulimit -n`, and start it again"

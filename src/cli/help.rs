@@ -4,7 +4,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory as _};
 
 use super::failure::{Exit, Failure};
-use super::{Cli, names, plain};
+use super::{Cli, names, plain, ui};
+use crate::contract::shown::named;
 
 /// The greatest width of the list of commands.
 const COLUMNS: usize = 80;
@@ -159,6 +160,17 @@ pub(super) fn with_nearest_command(
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![near]));
     }
     error
+}
+
+/// A usage error for people. It quotes arguments, so nothing of it steers a terminal.
+pub(super) fn told(error: &clap::Error) -> String {
+    const LABEL: &str = "error:";
+    let plain = error.render().to_string();
+    let shown = named(&plain);
+    match shown.strip_prefix(LABEL) {
+        Some(rest) => format!("{}{rest}", ui::red(LABEL)),
+        None => shown.into_owned(),
+    }
 }
 
 /// A usage error for programs: what is wrong, and the advice of the parser.

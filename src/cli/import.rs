@@ -1,6 +1,7 @@
 //! `import`: own data onto the upstream buses within a minute.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -307,7 +308,9 @@ fn check_partition(name: &str) -> Result<(), Failure> {
 
 fn failure(error: &ImportError) -> Failure {
     let exit = match error {
-        ImportError::Disk { source, .. } if source.kind() != std::io::ErrorKind::NotFound => {
+        ImportError::Disk { source, .. }
+            if !matches!(source.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) =>
+        {
             Exit::Storage
         }
         _ => Exit::Input,

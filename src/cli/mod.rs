@@ -99,6 +99,7 @@ use std::sync::Arc;
 use clap::{FromArgMatches as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::contract::shown::escaped;
 use crate::contract::time::parse_instant;
 use crate::os::real::{FixedClock, SetClock, ToldClock};
 use crate::os::{Machine, jail, rights};
@@ -249,11 +250,9 @@ pub fn run() -> ExitCode {
                 // A program asked, and the arguments that say so may be the wrong ones.
                 true if std::env::args_os().any(|arg| arg == "--json") => {
                     let failure = help::usage_failure(&error.render().to_string());
-                    ui::say(&failure.to_json().to_string());
+                    ui::say(&escaped(&failure.to_json().to_string()));
                 }
-                true => {
-                    ui::say(&ui::fitted_to_stderr(error.render().ansi().to_string().trim_end()))
-                }
+                true => ui::say(&ui::fitted_to_stderr(help::told(&error).trim_end())),
                 false => ui::say_to_stdout(&error.render().ansi().to_string()),
             }
             return ExitCode::from(code as u8);

@@ -12,6 +12,7 @@
 //! See docs/adr/0006-queue-position.md.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub enum QueueError {
         /// On which file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The consumed part is not what it was.
     #[error(
@@ -83,6 +84,8 @@ pub enum Change {
         /// True when it begins with the consumed bytes, as a copy does.
         same_bytes: bool,
     },
+    /// Its consumed bytes are others; so few were consumed that nothing says which.
+    Rewritten,
     /// Its first bytes are others.
     HeadRewritten,
     /// The bytes before the position are others.
@@ -102,6 +105,7 @@ impl fmt::Display for Change {
             Change::Replaced { same_bytes: false } => {
                 f.write_str("was replaced by another file with other bytes")
             }
+            Change::Rewritten => f.write_str("was rewritten: the consumed bytes changed"),
             Change::HeadRewritten => f.write_str("was rewritten: its first bytes changed"),
             Change::TailRewritten => f.write_str("was rewritten: the bytes consumed last changed"),
         }
@@ -110,8 +114,12 @@ impl fmt::Display for Change {
 
 /// Opens a queue file to read it. Its name may be a link within its folder only: with a link out of it, whoever may write
 /// to the folder could make the service read, and quote in its quarantine, what only the service may read.
-pub(crate) fn open_queue(disk: &dyn Disk, path: &Path) -> std::io::Result<Arc<dyn DiskFile>> {
-    disk.open_beneath(path.parent().unwrap_or(path), path)
+pub(crate) fn open_queue(disk: &dyn Disk, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    let file = disk.open_beneath(path.parent().unwrap_or(path), path)?;
+    match file.stat()?.is_dir {
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a folder")),
+        false => Ok(file),
+    }
 }
 
 /// The queue file of a position, with its errors worded.
@@ -122,7 +130,7 @@ pub(super) struct QueueFile {
 }
 
 impl QueueFile {
-    pub(super) fn io(&self, action: &'static str) -> impl FnOnce(std::io::Error) -> QueueError {
+    pub(super) fn io(&self, action: &'static str) -> impl FnOnce(io::Error) -> QueueError {
         let path = self.path.clone();
         move |source| QueueError::Io { action, path, source }
     }
@@ -134,7 +142,7 @@ impl QueueFile {
     pub(super) fn open(&self) -> Result<Option<Arc<dyn DiskFile>>, QueueError> {
         match open_queue(self.disk.as_ref(), &self.path) {
             Ok(file) => Ok(Some(file)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.io("open the queue file")(error)),
         }
     }
@@ -155,7 +163,7 @@ impl QueueFile {
             match file.read_at(&mut bytes[before + got..], at) {
                 Ok(0) => break,
                 Ok(count) => got += count,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.io("read the queue file")(error)),
             }
         }
@@ -195,24 +203,15 @@ impl Edges {
         offset: u64,
     ) -> Result<Option<Change>, QueueError> {
         let now = Edges::load(queue, file, self.head.len(), offset, self.tail.len())?;
-        Ok(if now.head != self.head {
-            Some(Change::HeadRewritten)
-        } else if now.tail != self.tail {
-            Some(Change::TailRewritten)
-        } else {
-            None
-        })
+        let is_short = offset <= self.head.len() as u64;
+        Ok(rewritten(now.head != self.head, now.tail != self.tail, is_short))
     }
 
     fn mismatch(&self, at: &Position) -> Option<Change> {
         let head = at.identity.as_ref().map(|identity| identity.head);
-        if head.is_some_and(|head| sha256(&self.head) != head) {
-            Some(Change::HeadRewritten)
-        } else if at.tail_len > 0 && sha256(&self.tail) != at.tail {
-            Some(Change::TailRewritten)
-        } else {
-            None
-        }
+        let is_head = head.is_some_and(|head| sha256(&self.head) != head);
+        let is_tail = at.tail_len > 0 && sha256(&self.tail) != at.tail;
+        rewritten(is_head, is_tail, at.offset <= self.head.len() as u64)
     }
 
     /// Moves on over consumed bytes.
@@ -245,6 +244,16 @@ impl Edges {
             tail_len: self.tail.len() as u32,
             tail: sha256(&self.tail),
         }
+    }
+}
+
+/// What changed. In a `short` queue both ends are the same bytes.
+fn rewritten(head: bool, tail: bool, short: bool) -> Option<Change> {
+    match (head, tail) {
+        (true, true) if short => Some(Change::Rewritten),
+        (true, _) => Some(Change::HeadRewritten),
+        (false, true) => Some(Change::TailRewritten),
+        (false, false) => None,
     }
 }
 
@@ -285,10 +294,12 @@ pub fn describe_change(
     path: &Path,
     at: &Position,
 ) -> Result<Option<Change>, QueueError> {
+    let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
     if at.offset == 0 {
+        // Nothing of it was taken, so it may be any file; it must be one.
+        queue.open()?;
         return Ok(None);
     }
-    let queue = QueueFile { disk: Arc::clone(disk), path: path.to_owned() };
     Ok(locate(&queue, at)?.err())
 }
 

@@ -41,10 +41,23 @@ pub struct Cache {
     loose: Mutex<usize>,
 }
 
+/// Gives a folder that has the name of the file another name: somebody made it, so it is not removed.
+fn put_folder_aside(disk: &Arc<dyn Disk>, path: &Path) -> Result<(), LogError> {
+    let stat = disk.stat(path).map_err(LogError::io("look at a cache"))?;
+    if stat.is_none_or(|stat| !stat.is_dir) {
+        return Ok(());
+    }
+    let aside = path.with_extension("redb.aside");
+    tracing::warn!(path = %path.display(), aside = %aside.display(), "a folder has the name of a cache: it gets another");
+    disk.rename(path, &aside)
+        .map_err(LogError::io("give a folder in the place of a cache another name"))
+}
+
 impl Cache {
     /// Opens the file. One that is missing, damaged or of another layout is made anew. `Busy` when
     /// another process has it.
     pub fn open(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
+        put_folder_aside(disk, path)?;
         Cache::create(disk, path, layout)?;
         match Cache::open_as_is(disk, path, layout) {
             Err(LogError::Busy) => Err(LogError::Busy),
@@ -86,8 +99,10 @@ impl Cache {
     /// What is damaged in a file of any layout, if anything. A file that is missing is sound. `Busy`
     /// when another process has it.
     pub fn damage(disk: &Arc<dyn Disk>, path: &Path) -> Result<Option<String>, LogError> {
-        if disk.stat(path).map_err(LogError::io("look at a cache"))?.is_none() {
-            return Ok(None);
+        match disk.stat(path).map_err(LogError::io("look at a cache"))? {
+            None => return Ok(None),
+            Some(stat) if stat.is_dir => return Ok(Some("it is a folder".to_owned())),
+            Some(_) => {}
         }
         match Cache::open_database(disk, path) {
             Err(LogError::Busy) => Err(LogError::Busy),
