@@ -14,6 +14,7 @@
 //! See docs/adr/0069-redaction-before-sending.md.
 
 mod accounts;
+mod commands;
 #[cfg(test)]
 mod corpus;
 mod emails;
@@ -87,8 +88,24 @@ impl Redaction {
         (Cow::Owned(clean), passages.len() as u64)
     }
 
-    /// The passages to replace and their names, in the order of the text, none within another.
+    /// The passages to replace and their names, in the order of the text, none within another. Signs that nobody sees do
+    /// not hide a passage.
     fn passages(self, text: &str) -> Vec<(Range<usize>, &'static str)> {
+        if !text.contains(is_invisible) {
+            return self.passages_of_seen(text);
+        }
+        let (mut seen, mut places) = (String::with_capacity(text.len()), Vec::new());
+        for (at, c) in text.char_indices().filter(|(_, c)| !is_invisible(*c)) {
+            places.extend(at..at + c.len_utf8());
+            seen.push(c);
+        }
+        let found = self.passages_of_seen(&seen).into_iter();
+        // None of them is empty.
+        let in_text = |passage: Range<usize>| places[passage.start]..places[passage.end - 1] + 1;
+        found.map(|(passage, name)| (in_text(passage), name)).collect()
+    }
+
+    fn passages_of_seen(self, text: &str) -> Vec<(Range<usize>, &'static str)> {
         let mut passages: Vec<(Range<usize>, &'static str)> = Vec::new();
         if self.keys {
             let mut found = Vec::new();
@@ -184,6 +201,12 @@ impl Provider for Redacting {
         let reply = self.inner.call(&call)?;
         Ok(ModelReply { redacted: counts.iter().sum(), ..reply })
     }
+}
+
+/// A sign without a width: nobody sees it, and a copied number may hold it.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2064}'
+        | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 /// A space that does not end a line, also one that does not break or is thin.

@@ -11,6 +11,8 @@ const IBAN_LENGTHS: &str = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY
     RO24 RS22 SA24 SC31 SE24 SI19 SK24 SM27 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20";
 
 const IBAN_LENGTH_MAX: usize = 34;
+/// IBANs that stand together without a sign between them.
+const GLUED_MAX: usize = 8;
 const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
 
 /// Adds each account number in `gap` to `found`.
@@ -36,18 +38,22 @@ pub(super) fn find(text: &str, gap: Range<usize>, found: &mut Vec<Range<usize>>)
     }
 }
 
+/// Signs between two groups of a number.
+const SEPARATORS_MAX: usize = 3;
+
 /// Characters of a number that may be written in groups, with the end of each. Groups are separated
-/// by one space or hyphen.
+/// by a few spaces, hyphens or dots.
 fn grouped(text: &str, most: usize) -> impl Iterator<Item = (u8, usize)> {
-    let mut separated = false;
+    let mut separators = 0;
     text.char_indices()
         .map_while(move |(at, c)| {
-            let separator = is_space(c) || c == '-' || ('\u{2010}'..='\u{2013}').contains(&c);
+            let is_separator =
+                is_space(c) || matches!(c, '-' | '.' | '·' | '\u{2010}'..='\u{2013}');
             if c.is_ascii_alphanumeric() {
-                separated = false;
+                separators = 0;
                 Some(Some((c.to_ascii_uppercase() as u8, at + 1)))
-            } else if separator && !separated {
-                separated = true;
+            } else if is_separator && separators < SEPARATORS_MAX {
+                separators += 1;
                 Some(None)
             } else {
                 None
@@ -61,7 +67,19 @@ fn ends_here(text: &str, end: usize) -> bool {
     !text[end..].chars().next().is_some_and(|c| c.is_alphanumeric() || c == '_')
 }
 
+/// The end of an IBAN, or of several without a sign between them.
 fn iban_end(text: &str) -> Option<usize> {
+    let mut end = 0;
+    for _ in 0..GLUED_MAX {
+        end += one_iban_end(&text[end..])?;
+        if ends_here(text, end) {
+            return Some(end);
+        }
+    }
+    None
+}
+
+fn one_iban_end(text: &str) -> Option<usize> {
     let country = text.get(..2)?.to_ascii_uppercase();
     let length: usize =
         IBAN_LENGTHS.split(' ').find_map(|entry| entry.strip_prefix(&country))?.parse().ok()?;
@@ -74,7 +92,7 @@ fn iban_end(text: &str) -> Option<usize> {
             b'0'..=b'9' => (rest * 10 + u32::from(sign - b'0')) % 97,
             _ => (rest * 100 + u32::from(sign - b'A') + 10) % 97,
         });
-    (digits && rest == 1 && ends_here(text, end)).then_some(end)
+    (digits && rest == 1).then_some(end)
 }
 
 fn card_end(text: &str) -> Option<usize> {
@@ -84,8 +102,44 @@ fn card_end(text: &str) -> Option<usize> {
     // The longest number first: a shorter one would leave digits behind.
     CARD_DIGITS.rev().filter(|count| *count <= signs.len()).find_map(|count| {
         let end = signs[count - 1].1;
-        (ends_here(text, end) && is_card(&signs[..count])).then_some(end)
+        let signs = &signs[..count];
+        let is_usual =
+            || is_written_usually(&text[..end]) || (begins_with_four(text) && is_of_network(signs));
+        (ends_here(text, end) && is_card(signs) && is_usual()).then_some(end)
     })
+}
+
+/// Whether at most one space or hyphen stands between two groups. Other signs stand between the columns of a table
+/// and in amounts, too.
+fn is_written_usually(number: &str) -> bool {
+    let mut is_separated = false;
+    number.chars().all(|c| {
+        let is_digit = c.is_ascii_digit();
+        let is_usual = is_digit || (!is_separated && c != '.' && c != '·');
+        is_separated = !is_digit;
+        is_usual
+    })
+}
+
+/// Whether the first group has four digits, as on a card. The first group of an amount has at most three.
+fn begins_with_four(number: &str) -> bool {
+    number.bytes().take_while(u8::is_ascii_digit).count() == 4
+}
+
+/// Whether a network of cards has numbers with this beginning and this length.
+fn is_of_network(signs: &[(u8, usize)]) -> bool {
+    let first: String = signs.iter().take(4).map(|(sign, _)| char::from(*sign)).collect();
+    let first: u32 = first.parse().unwrap_or_default();
+    match signs.len() {
+        13 | 19 => first / 1000 == 4,
+        14 => matches!(first / 100, 30 | 36 | 38),
+        15 => matches!(first / 100, 34 | 37),
+        16 => {
+            let of_two = matches!(first / 100, 35 | 51..=55 | 62 | 65);
+            first / 1000 == 4 || of_two || matches!(first, 2221..=2720 | 6011 | 6440..=6499)
+        }
+        _ => false,
+    }
 }
 
 /// The Luhn check. A number of equal digits passes it and is no card.

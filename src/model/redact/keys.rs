@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::{is_space, words_before};
+use super::{commands, is_space, words_before};
 use crate::markup::prefix;
 
 /// Bytes before a word that are searched for a label.
@@ -16,38 +16,44 @@ struct Form {
     start: &'static str,
     /// Fewest characters in all.
     least: usize,
+    /// Whether no name in a program begins like this, so that a key need not have a digit.
+    is_certain: bool,
 }
 
 const fn form(start: &'static str, least: usize) -> Form {
-    Form { start, least }
+    Form { start, least, is_certain: false }
+}
+
+const fn certain(start: &'static str, least: usize) -> Form {
+    Form { start, least, is_certain: true }
 }
 
 /// The forms of well-known services.
-const FORMS: [Form; 60] = [
+const FORMS: [Form; 64] = [
     form("sk-", 20),
     form("sk_", 16),
     form("pk_", 16),
     form("rk_", 16),
     form("whsec_", 20), // OpenAI, Anthropic, Stripe
-    form("gsk_", 20),
-    form("r8_", 20),
-    form("hf_", 16),
+    certain("gsk_", 20),
+    certain("r8_", 20),
+    certain("hf_", 16),
     form("nvapi-", 20),
     form("xai-", 20),
     form("pplx-", 20),
-    form("ghp_", 16),
-    form("gho_", 16),
-    form("ghs_", 16),
-    form("ghu_", 16),
-    form("ghr_", 16),
+    certain("ghp_", 16),
+    certain("gho_", 16),
+    certain("ghs_", 16),
+    certain("ghu_", 16),
+    certain("ghr_", 16),
     form("github_pat_", 20),
-    form("glpat-", 16),
-    form("gldt-", 16),
-    form("glrt-", 16),
+    certain("glpat-", 16),
+    certain("gldt-", 16),
+    certain("glrt-", 16),
     form("ATATT3", 20),
     form("ATBB", 20), // GitLab, Atlassian
-    form("xoxb-", 16),
-    form("xoxp-", 16),
+    certain("xoxb-", 16),
+    certain("xoxp-", 16),
     form("xoxa-", 16),
     form("xoxe-", 16),
     form("xoxs-", 16),
@@ -56,10 +62,10 @@ const FORMS: [Form; 60] = [
     form("discord.com/api/webhooks/", 40),
     form("AKIA", 16),
     form("ASIA", 16),
-    form("AIza", 30),
+    certain("AIza", 30),
     form("ya29.", 16),
     form("GOCSPX-", 20), // AWS, Google
-    form("npm_", 16),
+    certain("npm_", 16),
     form("pypi-", 16),
     form("rubygems_", 20),
     form("dckr_pat_", 16),
@@ -84,6 +90,10 @@ const FORMS: [Form; 60] = [
     form("tskey-", 16),
     form("sbp_", 20),
     form("eyJ", 30),
+    certain("glsa_", 20),
+    form("glc_", 24), // Grafana
+    certain("figd_", 20),
+    form("EAAA", 40), // Square
 ];
 
 /// Words after which `:` or `=` announces a secret; `_` and `-` between words count as spaces. A name that ends with one after `_`, `-`, `.` or a
@@ -177,6 +187,8 @@ const ARTICLES: [&str; 12] =
     ["a", "the", "his", "her", "their", "un", "una", "el", "la", "ein", "eine", "le"];
 /// Bytes of a key that must hold a digit, and in which its least length is counted.
 const FORM_BYTES: usize = 512;
+/// Fewest letters of a key without a digit.
+const LETTERS_MIN: usize = 16;
 
 /// Adds each secret in the text to `found`.
 pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
@@ -248,6 +260,10 @@ fn in_address(text: &str, start: usize) -> Option<Range<usize>> {
 fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
     let floor = floor(text, at.saturating_sub(LABEL_BYTES));
     let line = text[floor..at].rfind('\n').map_or(floor, |end| floor + end + 1);
+    let in_command = commands::find(text, at, |at, quote| value(text, at, quote));
+    if in_command.is_some() {
+        return in_command;
+    }
     let before = text[line..at].trim_end_matches(|c| is_space(c) || c == '\t');
     let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '«'));
     let bare =
@@ -284,7 +300,9 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
     let secretive = looks_secret(&text[value.clone()]);
     let announced = match last {
         "bearer" | "basic" => secretive && value.len() >= 8,
-        "-u" | "--user" | "-p" | "--password" => secretive,
+        "-u" | "--user" => secretive && !commands::is_ports(&text[value.clone()]),
+        "-p" => secretive && !commands::is_no_password(text, at, &text[value.clone()]),
+        "--password" => secretive,
         _ if secretive => {
             let said = words[..words.len() - 1].join(" ");
             // "My PIN for the door is 4711": up to three words may stand between.
@@ -414,7 +432,13 @@ fn formed(text: &str) -> Option<usize> {
     };
     let part = length(FORM_BYTES);
     let digits = bytes[..part].iter().any(u8::is_ascii_digit);
-    (part >= form.least && digits).then(|| length(bytes.len()))
+    // A key of letters alone has large and small ones.
+    let rest = &bytes[form.start.len().min(part)..part];
+    let has = |of: fn(&u8) -> bool| rest.iter().any(of);
+    let is_mixed = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase);
+    let is_one = !rest.iter().any(|byte| matches!(byte, b'.' | b'/'));
+    let is_key = digits || (form.is_certain && is_mixed && is_one && rest.len() >= LETTERS_MIN);
+    (part >= form.least && is_key).then(|| length(bytes.len()))
 }
 
 /// Keys that have a shape and no first characters of their own.
@@ -431,6 +455,12 @@ fn by_shape(text: &str) -> Option<usize> {
         if text.starts_with(start) && hex(start.len()) == 32 && ends(length) {
             return Some(length);
         }
+    }
+    // A client secret of Azure: three characters, a digit, `Q~`, and 31 to 35 more.
+    if bytes.get(3).is_some_and(u8::is_ascii_digit) && bytes.get(4..6) == Some(b"Q~") {
+        let all = count(|b| is_key_byte(*b) && *b != b'/' && *b != b'+', 0);
+        let length = text[..all].trim_end_matches(['.', '-']).len();
+        return (37..=41).contains(&length).then_some(length);
     }
     let digits = count(u8::is_ascii_digit, 0);
     if (8..=10).contains(&digits) && bytes.get(digits) == Some(&b':') && word(digits + 1) == 35 {
