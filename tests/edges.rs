@@ -371,6 +371,53 @@ fn link(home: &Home, path: &str, to: &str) {
     std::os::unix::fs::symlink(to, path).unwrap();
 }
 
+/// A queue that is no file is a mistake in the home, whatever it is instead and whichever command meets it.
+#[test]
+fn a_queue_that_is_no_file_is_a_mistake_in_the_input_and_doctor_names_it() {
+    for what in ["folder", "pipe"] {
+        let home = Home::new("");
+        put(&home, "a.md", "A good text. It ends here.");
+        match what {
+            "folder" => std::fs::create_dir_all(home.path("run/queue.jsonl")).unwrap(),
+            _ => pipe(&home, "run/queue.jsonl"),
+        }
+        for args in [&["drain"][..], &["serve"], &["submit", "--flow", FREE, "--id", "a.md"]] {
+            let ran = home.run(args);
+            let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+            assert_eq!(ran.status.code(), Some(5), "{what} {args:?}: {said}");
+            assert!(said.contains("queue.path"), "{what} {args:?}: {said}");
+        }
+        let doctor = home.run(&["doctor"]);
+        let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+        assert_eq!(doctor.status.code(), Some(1), "{what}: {said}");
+        assert!(said.contains("queue adopt"), "{what}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_cache_gets_another_name_and_is_told_once() {
+    let home = Home::new("");
+    std::fs::create_dir_all(home.path("run/upstream-index.redb/kept")).unwrap();
+    put(&home, "a.md", "A good text. It ends here.");
+    append(&home, &line("good", &["a.md"], FREE, json!({})));
+    assert!(drain(&home).1.contains("another"));
+    assert_eq!(home.last_ack("good")["status"], "completed");
+    assert!(home.path("run/upstream-index.redb.aside/kept").is_dir());
+    assert!(!drain(&home).1.contains("another"));
+}
+
+#[test]
+fn a_mistake_in_the_arguments_shows_what_steers_by_its_name() {
+    let home = Home::new("");
+    for args in [&["dr\u{202e}ain\u{1b}[31m"][..], &["--json", "status", "--n\u{202e}o\u{7}"]] {
+        let ran = home.run(args);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{said:?}");
+        assert!(!said.contains(['\u{202e}', '\u{1b}', '\u{7}']), "{said:?}");
+        assert!(said.contains("U+202E") || said.contains("\\u202e"), "{said:?}");
+    }
+}
+
 #[test]
 fn pipes_devices_and_links_in_every_place_hold_up_nothing() {
     let home = Home::new(QUICK);

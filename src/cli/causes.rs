@@ -123,9 +123,7 @@ pub(crate) fn service_failed(error: &ServiceError) -> Failure {
                 .because(error)
                 .hint("`summarizer queue adopt` shows what changed and continues")
         }
-        ServiceError::Queue(error @ QueueError::Io { source, .. })
-            if source.kind() == ErrorKind::InvalidInput =>
-        {
+        ServiceError::Queue(error @ QueueError::Io { source, .. }) if is_no_file(source.kind()) => {
             no_queue_file(error)
         }
         ServiceError::Queue(error) => {
@@ -133,6 +131,11 @@ pub(crate) fn service_failed(error: &ServiceError) -> Failure {
         }
         error => Failure::new(Exit::Storage, "the service stopped").because(error),
     }
+}
+
+/// Whether the system says that a name is no regular file.
+fn is_no_file(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::InvalidInput | ErrorKind::IsADirectory)
 }
 
 /// The queue is a pipe, a device, a folder, or a link that leads out of its folder.
@@ -145,9 +148,7 @@ fn no_queue_file(error: &(dyn std::error::Error + 'static)) -> Failure {
 /// A failed append, with what to do about it.
 pub(crate) fn append_failed(error: &AppendError) -> Failure {
     match error {
-        AppendError::Io { source, .. } if source.kind() == ErrorKind::InvalidInput => {
-            no_queue_file(error)
-        }
+        AppendError::Io { source, .. } if is_no_file(source.kind()) => no_queue_file(error),
         AppendError::Io { .. } => Failure::new(Exit::Storage, "cannot append to the queue")
             .because(error)
             .hint("submitting again is safe: repeated requests become duplicates"),

@@ -309,7 +309,10 @@ fn check_partition(name: &str) -> Result<(), Failure> {
 fn failure(error: &ImportError) -> Failure {
     let exit = match error {
         ImportError::Disk { source, .. }
-            if !matches!(source.kind(), ErrorKind::NotFound | ErrorKind::InvalidInput) =>
+            if !matches!(
+                source.kind(),
+                ErrorKind::NotFound | ErrorKind::InvalidInput | ErrorKind::IsADirectory
+            ) =>
         {
             Exit::Storage
         }
