@@ -114,7 +114,7 @@ impl Model {
         } else if file.len() < self.consumed.len() {
             Some(Change::Shrunk { consumed: self.consumed.len() as u64, len: file.len() as u64 })
         } else {
-            (!same_bytes).then_some(Change::HeadRewritten)
+            (!same_bytes).then_some(Change::Rewritten)
         }
     }
 
@@ -274,14 +274,14 @@ impl Run {
         assert_eq!(described, change);
         let now = Timestamp(self.model.now);
         let result = self.open().and_then(|tailer| tailer.next_batch(now, lines, bytes));
-        let readable = matches!(change, None | Some(Change::HeadRewritten));
+        let readable = matches!(change, None | Some(Change::Rewritten));
         let expected = if readable { self.model.expected() } else { Vec::new() };
         match (result, change) {
             (Err(QueueError::Changed { change, .. }), Some(expected)) => {
                 assert_eq!(change, expected);
             }
             // An edit in place is looked for only when there is something to read.
-            (Ok(None), Some(Change::HeadRewritten)) => assert!(expected.is_empty()),
+            (Ok(None), Some(Change::Rewritten)) => assert!(expected.is_empty()),
             (Ok(None), None) => assert_eq!(expected, []),
             (Ok(Some(batch)), None) => self.accept(&batch, expected, lines, bytes),
             (result, change) => panic!("{result:?} where the model has {change:?}"),

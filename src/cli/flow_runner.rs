@@ -10,10 +10,10 @@ use serde_json::{Map, Value};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::flow_processes::start_processes;
 use super::given_input::given_params;
 use super::names::known_provider;
 use super::patient::{FailuresMet, Patient};
-use super::run_home::start_processes;
 use super::settings::load_config;
 use super::ui::{Ui, count, dim};
 use crate::config::Config;

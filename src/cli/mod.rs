@@ -24,6 +24,7 @@ pub mod failure;
 mod file_events;
 mod flow;
 mod flow_batch;
+mod flow_processes;
 mod flow_runner;
 mod forget;
 mod given_input;

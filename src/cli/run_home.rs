@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::causes::{engine_failed, held_by_another, not_published, service_failed};
 use super::failure::{Exit, Failure};
+use super::flow_processes::start_processes;
 use super::held_home::{HeldHome, Part};
 use super::identity::{digest_setup, run_id, session_start, site_of};
 use super::interrupt::listen;
@@ -45,7 +46,6 @@ use crate::upkeep::run_watch::RunWatch;
 use crate::upstream::IndexStore;
 use crate::work::batches::BatchThread;
 use crate::work::flow_worker::FlowWorker;
-use crate::work::isolation::processes::{FlowProcesses, Isolation};
 use crate::work::lead::Lead;
 use crate::work::other_workers::OtherWorkers;
 
@@ -289,18 +289,6 @@ pub(super) fn run_open(
     let waiting = troubles(engine.state());
     let (set_aside, interrupted) = (runs.all_set_aside(), asked.is_raised());
     Ok((SessionOutcome { counts: report, set_aside, interrupted, waiting }, engine))
-}
-
-/// The processes in which flows run, where the settings want them.
-pub(super) fn start_processes(config: &Config) -> Result<Isolation, Failure> {
-    if !config.isolates_flows {
-        return Ok(None);
-    }
-    let memory = config.worker_memory_bytes_max as u64;
-    let processes = FlowProcesses::new(config.workers, memory).map_err(|error| {
-        Failure::new(Exit::Storage, "cannot start the thread of worker processes").because(&error)
-    })?;
-    Ok(Some(Arc::new(processes)))
 }
 
 pub(super) fn start_publishing(

@@ -20,13 +20,14 @@ use super::causes::{
     engine_failed, held_by_another, mark_failed, not_forgotten, not_published, projector_failed,
 };
 use super::failure::{Exit, Failure};
+use super::flow_processes::start_processes;
 use super::held_home::{HeldHome, LockedHome, Part, is_forgetting};
 use super::identity::{random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
 use super::run_home::{
     Beside, OpenHome, Stopped, end_traces, may_begin_again, no_provider, no_telemetry, open_page,
-    run_open, start_processes, start_publishing, stop_on_signals,
+    run_open, start_publishing, stop_on_signals,
 };
 use super::settings::{load_config, load_registry};
 use super::watch::FolderWatch;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A message, in parts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Told(Vec<Part>);
+pub struct ToldFailure(Vec<Part>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,15 +19,15 @@ enum Part {
     Theirs(String),
 }
 
-impl Told {
+impl ToldFailure {
     /// Words that this program did not write, and that may repeat a text.
-    pub fn by_others(words: impl Into<String>) -> Told {
-        Told(vec![Part::Theirs(words.into())])
+    pub fn by_others(words: impl Into<String>) -> ToldFailure {
+        ToldFailure(vec![Part::Theirs(words.into())])
     }
 
     /// With more behind it.
     #[must_use]
-    pub fn and(mut self, more: impl Into<Told>) -> Told {
+    pub fn and(mut self, more: impl Into<ToldFailure>) -> ToldFailure {
         self.0.extend(more.into().0);
         self
     }
@@ -55,19 +55,19 @@ impl Part {
     }
 }
 
-impl From<String> for Told {
-    fn from(ours: String) -> Told {
-        Told(vec![Part::Ours(ours)])
+impl From<String> for ToldFailure {
+    fn from(ours: String) -> ToldFailure {
+        ToldFailure(vec![Part::Ours(ours)])
     }
 }
 
-impl From<&str> for Told {
-    fn from(ours: &str) -> Told {
+impl From<&str> for ToldFailure {
+    fn from(ours: &str) -> ToldFailure {
         ours.to_owned().into()
     }
 }
 
-impl fmt::Display for Told {
+impl fmt::Display for ToldFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| f.write_str(part.words()))
     }
@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn only_the_words_of_others_are_rewritten() {
-        let mut told = Told::from("it said: ").and(Told::by_others("credit")).and("; add credit");
+        let mut told = ToldFailure::from("it said: ")
+            .and(ToldFailure::by_others("credit"))
+            .and("; add credit");
         assert_eq!(told.to_string(), "it said: credit; add credit");
         told.rewrite(&|words| words.replace("credit", "…"));
         assert_eq!(told.to_string(), "it said: …; add credit");

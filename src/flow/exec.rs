@@ -28,7 +28,7 @@ use super::{extract, pyvalue, roles};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, sha256};
 use crate::contract::schema::Violation;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::model::{
     Api, CallSettings, Message, ModelReply, ResponseFormat, Role, SourceText, StopReason,
 };
@@ -390,7 +390,7 @@ impl Executor<'_> {
             None => parameters::read(|key| values.get(key).map(Cow::as_ref)),
         }
         .map_err(|reason| {
-            FlowProblem::Input(Told::from(format!("node {}: ", node.name)).and(reason))
+            FlowProblem::Input(ToldFailure::from(format!("node {}: ", node.name)).and(reason))
         })?;
         let corrected = corrected.into_iter().map(|what| format!("node {}: {what}", node.name));
         self.asker.ledger.lock().corrected.extend(corrected);

@@ -10,7 +10,7 @@ use super::project::SummaryOutputs;
 use super::render::{ENGINE, ENGINE_VERSION};
 use crate::contract::hash::Digest;
 use crate::contract::schema::Violation;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 use crate::model::{ErrorClass, Message, ModelError, ModelIdentity, ModelReply, StopReason, Usage};
 
@@ -218,7 +218,7 @@ fn engine_version() -> &'static str {
 pub enum FlowProblem {
     /// An input or parameter cannot be used.
     #[error("{0}")]
-    Input(Told),
+    Input(ToldFailure),
     /// A template failed on these values.
     #[error(transparent)]
     Template(#[from] super::render::TemplateError),
@@ -269,7 +269,7 @@ pub enum FlowProblem {
     Kept { node: String, reason: String },
     /// A Python node failed.
     #[error("node {node}: {reason}")]
-    Python { node: String, reason: Told, timed_out: bool },
+    Python { node: String, reason: ToldFailure, timed_out: bool },
     /// A node cannot run here.
     #[error("node {node} cannot run here: {reason}")]
     Unsupported { node: String, reason: String },
@@ -283,7 +283,7 @@ pub enum FlowProblem {
     Cancelled,
     /// The process that ran the flow ended, or was ended.
     #[error("run the flow in its process: {reason}")]
-    Stopped { by: StoppedBy, reason: Told },
+    Stopped { by: StoppedBy, reason: ToldFailure },
 }
 
 /// What ended the process that ran a flow.

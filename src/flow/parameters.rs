@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::dag::{Binding, Node};
 use super::pyvalue;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::model::{CallSettings, ResponseFormat};
 
 /// The ranges that the chat protocol allows.
@@ -85,7 +85,9 @@ pub(super) struct Correction {
 }
 
 /// The parameters of a model node from its inputs.
-pub(super) fn read<'v>(inputs: impl Fn(&str) -> Option<&'v Value>) -> Result<Parameters, Told> {
+pub(super) fn read<'v>(
+    inputs: impl Fn(&str) -> Option<&'v Value>,
+) -> Result<Parameters, ToldFailure> {
     let mut corrected = Vec::new();
     let mut settings = CallSettings::default();
     let given = |key: &str| inputs(key).filter(|v| !v.is_null() && v.as_str() != Some(""));
@@ -138,7 +140,7 @@ pub(super) fn read<'v>(inputs: impl Fn(&str) -> Option<&'v Value>) -> Result<Par
 }
 
 /// The parameters of a prompty file. Unknown ones are passed on unchanged.
-pub(super) fn of_prompty(parameters: &Map<String, Value>) -> Result<Parameters, Told> {
+pub(super) fn of_prompty(parameters: &Map<String, Value>) -> Result<Parameters, ToldFailure> {
     let Parameters { mut settings, mut corrected } = read(|key| parameters.get(key))?;
     for (key, value) in parameters.iter().filter(|(key, _)| !NAMED.contains(&key.as_str())) {
         if key == NEW_LIMIT && !value.is_null() {
@@ -157,7 +159,7 @@ pub(super) fn of_prompty(parameters: &Map<String, Value>) -> Result<Parameters, 
 }
 
 /// The parameters that a node is sure to have: those that the flow file writes.
-pub(super) fn written(node: &Node) -> Result<Parameters, Told> {
+pub(super) fn written(node: &Node) -> Result<Parameters, ToldFailure> {
     match &node.prompty {
         Some(call) => of_prompty(&call.parameters),
         None => read(|key| match node.input(key) {
@@ -167,11 +169,11 @@ pub(super) fn written(node: &Node) -> Result<Parameters, Told> {
     }
 }
 
-fn float(key: &str, value: &Value) -> Result<f64, Told> {
+fn float(key: &str, value: &Value) -> Result<f64, ToldFailure> {
     let number = pyvalue::to_float(value).and_then(|value| value.as_f64());
     number.ok_or_else(|| {
-        Told::from(format!("the parameter {key} cannot be "))
-            .and(Told::by_others(value.to_string()))
+        ToldFailure::from(format!("the parameter {key} cannot be "))
+            .and(ToldFailure::by_others(value.to_string()))
             .and(": it must be a number")
     })
 }
@@ -181,7 +183,7 @@ fn in_range(
     key: &str,
     value: &Value,
     corrected: &mut Vec<Correction>,
-) -> Result<Option<f64>, Told> {
+) -> Result<Option<f64>, ToldFailure> {
     let number = float(key, value)?;
     let range = RANGES.iter().find(|(name, ..)| *name == key);
     let Some((_, least, most)) = range else { return Ok(Some(number)) };
@@ -195,7 +197,11 @@ fn in_range(
 }
 
 /// A limit of an answer. One that allows no token, or more than any model has, is no limit.
-fn limit(key: &str, value: &Value, corrected: &mut Vec<Correction>) -> Result<Option<u32>, Told> {
+fn limit(
+    key: &str,
+    value: &Value,
+    corrected: &mut Vec<Correction>,
+) -> Result<Option<u32>, ToldFailure> {
     let tokens = float(key, value)?;
     if (1.0..=f64::from(u32::MAX)).contains(&tokens) {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "in range")]

@@ -26,7 +26,7 @@ use super::pack::LoadedPack;
 use super::python_variables::{
     chosen, connections_of, variable_of_this_process, variable_prefix, variables_of_this_process,
 };
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::os::jail::Jail;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -201,7 +201,7 @@ pub(super) fn run(
     settings: &PythonSettings,
     call: &PythonCall<'_>,
 ) -> Result<(Value, Map<String, Value>), FlowProblem> {
-    let failed = |reason: Told, timed_out: bool| FlowProblem::Python {
+    let failed = |reason: ToldFailure, timed_out: bool| FlowProblem::Python {
         node: call.node.to_owned(),
         reason,
         timed_out,
@@ -241,13 +241,13 @@ pub(super) fn run(
     let answer: Value = serde_json::from_slice(&finished.stdout).map_err(|_| {
         let code = finished.code.map_or("a signal".to_owned(), |code| format!("exit code {code}"));
         let last = finished.stderr.trim().lines().last();
-        let last = last.map_or(Told::from("it said nothing"), Told::by_others);
+        let last = last.map_or(ToldFailure::from("it said nothing"), ToldFailure::by_others);
         let ended = format!("the program ended with {code} and without an answer: ");
-        failed(Told::from(ended).and(last), false)
+        failed(ToldFailure::from(ended).and(last), false)
     })?;
     if let Some(error) = answer.get("error") {
-        let said = Told::deserialize(error);
-        let said = said.unwrap_or_else(|_| Told::by_others(error.to_string()));
+        let said = ToldFailure::deserialize(error);
+        let said = said.unwrap_or_else(|_| ToldFailure::by_others(error.to_string()));
         return Err(failed(said, false));
     }
     let metrics = answer.get("metrics").and_then(Value::as_object).cloned().unwrap_or_default();

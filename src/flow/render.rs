@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{adapt, filters, pyvalue, roles};
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 
 pub(crate) const ENGINE: &str = "minijinja";
 /// Its version; raised together with the dependency.
@@ -34,7 +34,7 @@ const RECURSION_MAX: usize = 50;
 pub struct TemplateError {
     pub template: String,
     /// What the engine said. It quotes the template, and a value where the template uses one as a name.
-    pub reason: Told,
+    pub reason: ToldFailure,
     /// Whether it gives more than [`RENDERED_BYTES_MAX`].
     pub too_long: bool,
 }
@@ -144,8 +144,9 @@ pub(super) fn members(values: &Map<String, Value>) -> impl Iterator<Item = (&str
 }
 
 fn failed(name: &str, error: &Error) -> TemplateError {
-    let by_engine = |said: &str| Told::from(": ").and(Told::by_others(roles::plain(said)));
-    let mut reason = Told::from(error.kind().to_string());
+    let by_engine =
+        |said: &str| ToldFailure::from(": ").and(ToldFailure::by_others(roles::plain(said)));
+    let mut reason = ToldFailure::from(error.kind().to_string());
     if let Some(detail) = error.detail() {
         reason = reason.and(by_engine(detail));
     }

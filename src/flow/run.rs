@@ -26,7 +26,7 @@ use super::{extract, inputs, pyvalue};
 use crate::config::Profile;
 use crate::contract::schema;
 use crate::contract::source::InputContext;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::model::{
     Bill, CallSettings, Listener, ModelError, Provider, SourceText, Speaker, Speakers,
 };
@@ -364,12 +364,12 @@ fn common_params(params: &Map<String, Value>) -> Map<String, Value> {
 
 /// The call settings in the parameters of the request. The program does not correct them, because the
 /// producer can.
-fn overrides(params: &Map<String, Value>) -> Result<CallSettings, Told> {
+fn overrides(params: &Map<String, Value>) -> Result<CallSettings, ToldFailure> {
     let Parameters { settings, corrected } = parameters::read(|key| params.get(key))?;
     match corrected.first() {
         None => Ok(settings),
-        Some(wrong) => Err(Told::from(format!("the parameter {} cannot be ", wrong.name))
-            .and(Told::by_others(wrong.wanted.to_string()))
+        Some(wrong) => Err(ToldFailure::from(format!("the parameter {} cannot be ", wrong.name))
+            .and(ToldFailure::by_others(wrong.wanted.to_string()))
             .and(format!(": it must be {}", wrong.range))),
     }
 }

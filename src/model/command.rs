@@ -16,7 +16,7 @@ use super::reply::{ModelIdentity, ModelReply, Usage};
 use super::secret::Secret;
 use crate::config::{Profile, ProviderConfig};
 use crate::contract::shown::named;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::process::{self, ProcessError, Program};
 
@@ -111,9 +111,8 @@ impl Provider for CommandProvider {
             let said = self.key.as_ref().map_or(said.to_owned(), |key| key.hide_in(said));
             let reason = match last_words(&said, &asked) {
                 words if words.is_empty() => format!("{ended} and said nothing on stderr").into(),
-                words => {
-                    Told::from(format!("{ended}; its last words: ")).and(Told::by_others(words))
-                }
+                words => ToldFailure::from(format!("{ended}; its last words: "))
+                    .and(ToldFailure::by_others(words)),
             };
             let cause = FailureCause::Program;
             return Err(ModelError::Transient { provider, reason, retry_after: None, cause });

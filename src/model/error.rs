@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 
 /// Why there is no answer. No message holds a key or the text of a prompt, so each is safe to log.
@@ -15,7 +15,7 @@ pub enum ModelError {
     #[error("wait for {provider}: {reason}")]
     Paused {
         provider: String,
-        reason: Told,
+        reason: ToldFailure,
         retry_after: Duration,
         /// What the provider did before it was left alone, or the limit that holds the call back.
         cause: FailureCause,
@@ -24,7 +24,7 @@ pub enum ModelError {
     #[error("reach {provider}: {reason}")]
     Transient {
         provider: String,
-        reason: Told,
+        reason: ToldFailure,
         /// The pause that the provider asked for, if it did.
         retry_after: Option<Duration>,
         cause: FailureCause,
@@ -37,17 +37,17 @@ pub enum ModelError {
     Timeout { provider: String, limit: Duration },
     /// The same question will fail again.
     #[error("ask {provider}: {reason}")]
-    Permanent { provider: String, reason: Told, cause: FailureCause },
+    Permanent { provider: String, reason: ToldFailure, cause: FailureCause },
     /// The model or its guard declined to answer.
     #[error("ask {provider}: the model declined to answer: {reason}")]
-    Refused { provider: String, reason: Told },
+    Refused { provider: String, reason: ToldFailure },
     /// The conversation does not fit the model.
     #[error("ask {provider}: the prompt does not fit: {reason}")]
-    OverLimit { provider: String, reason: Told },
+    OverLimit { provider: String, reason: ToldFailure },
     /// The day's budget is spent. Nothing was sent.
     #[error("stay within the budget: {reason}")]
     Budget {
-        reason: Told,
+        reason: ToldFailure,
         /// Time until the next day begins.
         retry_after: Duration,
     },
@@ -83,7 +83,7 @@ impl ModelError {
     }
 
     /// What it says beside the words of its kind; `None` where it has no other words.
-    fn reason_mut(&mut self) -> Option<&mut Told> {
+    fn reason_mut(&mut self) -> Option<&mut ToldFailure> {
         match self {
             ModelError::Paused { reason, .. }
             | ModelError::Transient { reason, .. }
@@ -150,7 +150,7 @@ impl ModelError {
     }
 
     /// What went wrong, without the name of the provider.
-    pub(super) fn words(&self) -> Told {
+    pub(super) fn words(&self) -> ToldFailure {
         match self {
             ModelError::Timeout { limit, .. } => {
                 format!("no answer within {} s", shown_seconds(*limit)).into()
@@ -169,7 +169,8 @@ impl ModelError {
         let ours = self.words();
         if let Some(reason) = self.reason_mut() {
             for other in others.iter().filter(|other| other.words() != ours) {
-                let more = Told::from(format!("; {}: ", other.provider())).and(other.words());
+                let more =
+                    ToldFailure::from(format!("; {}: ", other.provider())).and(other.words());
                 *reason = std::mem::take(reason).and(more);
             }
         }

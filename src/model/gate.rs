@@ -44,7 +44,7 @@ use super::provider::{Provider, Resting};
 use super::reply::{Cached, Charge, ModelIdentity, ModelReply, Usage};
 use super::speed::{Speed, Written};
 use crate::contract::time::Timestamp;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 use crate::os::Clock;
 
@@ -153,7 +153,7 @@ struct GateState {
 #[derive(Debug, Clone)]
 struct Met {
     cause: FailureCause,
-    words: Told,
+    words: ToldFailure,
 }
 
 impl Met {
@@ -166,7 +166,7 @@ impl Met {
 #[derive(Clone)]
 struct Hold {
     time: Duration,
-    reason: Told,
+    reason: ToldFailure,
     cause: FailureCause,
     /// Whether a call under way may end it sooner, by giving back tokens of the minute.
     may_settle: bool,
@@ -223,7 +223,7 @@ impl GateState {
 
     fn hold(&self, time: Duration, kept: HoldCause) -> Hold {
         let open = self.failures.are_many();
-        let (mut reason, mut cause): (Told, FailureCause) = match kept {
+        let (mut reason, mut cause): (ToldFailure, FailureCause) = match kept {
             HoldCause::Paused if self.is_spent() => {
                 ("it is left alone for a while".into(), FailureCause::QuotaUsedUp)
             }

@@ -33,7 +33,7 @@ use super::server_error::{self, ServerError};
 use super::stream::{self, Assembled, EVENT_STREAM, Events, STREAM, StreamEvent};
 use super::tls::{self, Certificate};
 use crate::config::{ProviderConfig, ServerAddress, shown_address};
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 
 /// How many times the idle limit a server may only give signs of life.
@@ -350,12 +350,12 @@ impl Endpoint {
                     _ if is_page => "is a web page and no JSON".into(),
                     "" => "is not JSON (no type)".into(),
                     kind => {
-                        let kind = Told::by_others(shorten(&self.hide(kind)));
-                        Told::from("is not JSON (").and(kind).and(")")
+                        let kind = ToldFailure::by_others(shorten(&self.hide(kind)));
+                        ToldFailure::from("is not JSON (").and(kind).and(")")
                     }
                 };
                 let (asked, advice) = (self.shown(path), self.other_address());
-                let what = Told::from(format!("the response of {asked} "))
+                let what = ToldFailure::from(format!("the response of {asked} "))
                     .and(what)
                     .and(format!("; {advice}"));
                 Err(self.transient(FailureCause::InvalidAnswer, what, None))
@@ -514,7 +514,7 @@ impl Endpoint {
 
     fn failed(&self, path: &str, error: &ureq::Error, timeout: Duration) -> ModelError {
         let provider = self.provider.clone();
-        let unreachable = |cause: FailureCause, what: Told| {
+        let unreachable = |cause: FailureCause, what: ToldFailure| {
             let advice = format!(
                 " at {}; start the server, or correct provider.{provider}.base_url",
                 self.shown(path)
@@ -552,8 +552,8 @@ impl Endpoint {
                     None,
                 ),
                 _ if error.to_string().contains(BAD_CERTIFICATE) => {
-                    let what = Told::from(format!("{}: ", self.shown(path)))
-                        .and(Told::by_others(shorten(&error.to_string())))
+                    let what = ToldFailure::from(format!("{}: ", self.shown(path)))
+                        .and(ToldFailure::by_others(shorten(&error.to_string())))
                         .and(format!(
                             "; if its certificate is one of your own, set \
                              provider.{provider}.ca_file to the file of its authority"
@@ -562,7 +562,7 @@ impl Endpoint {
                 }
                 // Among these is a host name that does not resolve.
                 _ => {
-                    let said = Told::by_others(shorten(&self.hide(&error.to_string())));
+                    let said = ToldFailure::by_others(shorten(&self.hide(&error.to_string())));
                     unreachable(FailureCause::Unreachable, said)
                 }
             },
@@ -573,7 +573,7 @@ impl Endpoint {
                 unreachable(FailureCause::Unreachable, "no connection".into())
             }
             other => {
-                let what = Told::by_others(shorten(&self.hide(&other.to_string())));
+                let what = ToldFailure::by_others(shorten(&self.hide(&other.to_string())));
                 self.transient(FailureCause::Unreachable, what, None)
             }
         }
@@ -591,14 +591,18 @@ impl Endpoint {
         refused.refusal.judge(&asked)
     }
 
-    pub(crate) fn permanent(&self, cause: FailureCause, reason: impl Into<Told>) -> ModelError {
+    pub(crate) fn permanent(
+        &self,
+        cause: FailureCause,
+        reason: impl Into<ToldFailure>,
+    ) -> ModelError {
         ModelError::Permanent { provider: self.provider.clone(), reason: reason.into(), cause }
     }
 
     pub(crate) fn transient(
         &self,
         cause: FailureCause,
-        reason: impl Into<Told>,
+        reason: impl Into<ToldFailure>,
         retry_after: Option<Duration>,
     ) -> ModelError {
         let (provider, reason) = (self.provider.clone(), reason.into());

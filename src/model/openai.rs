@@ -24,7 +24,7 @@ use super::secret::Secret;
 use super::stream::{STREAM, STREAM_OPTIONS};
 use super::tls::Certificate;
 use crate::config::{Profile, ProviderConfig};
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 
@@ -206,7 +206,7 @@ impl OpenAi {
         };
         let message = &choice["message"];
         if let Some(reason) = message.get("refusal").and_then(Value::as_str) {
-            let reason = Told::by_others(reason.chars().take(200).collect::<String>());
+            let reason = ToldFailure::by_others(reason.chars().take(200).collect::<String>());
             return Err(ModelError::Refused { provider: provider(), reason });
         }
         let stop = match choice.get("finish_reason").and_then(Value::as_str) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::error::ModelError;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::contract::vocabulary::FailureCause;
 
 /// The code of an account with nothing left to spend, whatever the server calls it.
@@ -44,12 +44,12 @@ pub(super) struct Asked<'a> {
 
 impl Refusal {
     /// What to do, in our words; only an address that the server sends is not ours.
-    fn advice(&self, asked: &Asked<'_>) -> Option<Told> {
+    fn advice(&self, asked: &Asked<'_>) -> Option<ToldFailure> {
         let Asked { provider: name, has_key, key_env, model } = asked;
         let advice = match self.status {
             300..=399 => {
                 let address = self.elsewhere.as_deref().unwrap_or("no address");
-                return Some(Told::from("it redirects to ").and(Told::by_others(address)).and(format!(
+                return Some(ToldFailure::from("it redirects to ").and(ToldFailure::by_others(address)).and(format!(
                     "; redirects are not followed, because they would carry the key along: put the \
                      final address into provider.{name}.base_url"
                 )));
@@ -95,11 +95,13 @@ impl Refusal {
     }
 
     /// The status, and what the server said with it.
-    pub(crate) fn said(&self) -> Told {
+    pub(crate) fn said(&self) -> ToldFailure {
         let Refusal { status, words, .. } = self;
         match words.is_empty() {
             true => format!("status {status}").into(),
-            false => Told::from(format!("status {status}: ")).and(Told::by_others(words)),
+            false => {
+                ToldFailure::from(format!("status {status}: ")).and(ToldFailure::by_others(words))
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crossbeam_channel::{Sender, bounded, unbounded};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::contract::hash::Digest;
-use crate::contract::told::Told;
+use crate::contract::told::ToldFailure;
 use crate::flow::{FlowProblem, StoppedBy};
 use crate::markup::prefix;
 use crate::os::framed::{FramedCommand, FramedProcess, NoAnswer};
@@ -70,7 +70,7 @@ struct FlowProcess {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Lost {
     #[error("{reason}")]
-    Stopped { by: StoppedBy, reason: Told },
+    Stopped { by: StoppedBy, reason: ToldFailure },
     #[error(transparent)]
     Message(#[from] BadMessage),
     #[error("start a worker process: {0}")]
@@ -237,7 +237,7 @@ fn lost(none: NoAnswer, limit: Duration) -> Lost {
 }
 
 /// What ended a process, from its status and its last words.
-fn ended(how: ExitStatus, said: &str) -> (StoppedBy, Told) {
+fn ended(how: ExitStatus, said: &str) -> (StoppedBy, ToldFailure) {
     const NO_MEMORY: [&str; 2] = ["memory allocation of", "Cannot allocate memory"];
     if NO_MEMORY.iter().any(|words| said.contains(words)) {
         return (StoppedBy::Memory, "it needed more memory than workers.memory allows".into());
@@ -253,7 +253,7 @@ fn ended(how: ExitStatus, said: &str) -> (StoppedBy, Told) {
     let words = said.trim().lines().last().map(|line| prefix(line, WORDS_BYTES_MAX));
     let reason = match words {
         Some(words) if !words.is_empty() => {
-            Told::from(format!("{how}; it said: ")).and(Told::by_others(words))
+            ToldFailure::from(format!("{how}; it said: ")).and(ToldFailure::by_others(words))
         }
         _ => how.into(),
     };
