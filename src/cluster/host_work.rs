@@ -32,6 +32,8 @@ use super::shared_log::SharedError;
 const PLACES_PER_THREAD: usize = 2;
 /// A job whose record does not come for so long is given back.
 const BEHIND_MAX: Duration = Duration::from_secs(5);
+/// The same for a job whose source this host may be the only one to have.
+const ASKED_BEHIND_MAX: Duration = Duration::from_secs(60);
 
 /// How much this host works, and how often it says so.
 #[derive(Debug, Clone, Copy)]
@@ -192,12 +194,15 @@ impl<J: SharedJobs> HostWork<J> {
 
     fn begin_waiting(&mut self, state: &State, log: &Reader) {
         let head = log.head().0.0;
-        let is_due = |(job, since): &(u64, Instant)| *job <= head || since.elapsed() > BEHIND_MAX;
+        let claimer = &self.claimer;
+        let longest = |job| if claimer.is_asked(job) { ASKED_BEHIND_MAX } else { BEHIND_MAX };
+        let is_due =
+            |(job, since): &(u64, Instant)| *job <= head || since.elapsed() > longest(*job);
         let (due, waiting): (Vec<_>, Vec<_>) = self.waiting.drain(..).partition(is_due);
         self.waiting = waiting;
         for (job, since) in due {
             if self.winds_down || job > head {
-                self.give_back(job);
+                self.leave(job);
                 continue;
             }
             match self.started(job, state, log) {
@@ -209,23 +214,30 @@ impl<J: SharedJobs> HostWork<J> {
                 }
                 // The host that leads says it when it asks for the attempt, and its commit may still be on its way.
                 Ok(Begins::WithUnknownFlow)
-                    if self.claimer.is_asked(job) && since.elapsed() < BEHIND_MAX =>
+                    if self.claimer.is_asked(job) && since.elapsed() < ASKED_BEHIND_MAX =>
                 {
                     self.waiting.push((job, since));
                 }
-                Ok(Begins::WithUnknownFlow | Begins::Not) => self.give_back(job),
+                Ok(Begins::WithUnknownFlow) => self.leave(job),
+                Ok(Begins::Not) => self.give_back(job),
                 Err(error) => {
                     tracing::warn!(%error, job, "an attempt is given back to the host that leads");
-                    self.give_back(job);
+                    self.leave(job);
                 }
             }
         }
     }
 
+    /// This host cannot carry it out. Where each host is asked in turn, the next one is.
     fn give_back(&mut self, job: u64) {
         if !self.claimer.pass_on(job) {
-            self.claimer.report(job, pack(WorkerReport::GivenBack), true);
+            self.leave(job);
         }
+    }
+
+    /// This host did not look whether it can carry it out, which the host that leads must know.
+    fn leave(&mut self, job: u64) {
+        self.claimer.report(job, pack(WorkerReport::GivenBack), true);
     }
 
     /// The attempt of a job, unless it is over, or this host would use another pack than others.
@@ -334,7 +346,7 @@ impl<J: SharedJobs> HostWork<J> {
         self.winds_down = true;
         self.hold_at = Instant::now();
         for (job, _) in std::mem::take(&mut self.waiting) {
-            self.give_back(job);
+            self.leave(job);
         }
     }
 
@@ -352,7 +364,7 @@ impl<J: SharedJobs> HostWork<J> {
         for one in std::mem::take(&mut self.under_way).into_values() {
             self.pool.forget(one.request);
         }
-        open.into_iter().for_each(|job| self.give_back(job));
+        open.into_iter().for_each(|job| self.leave(job));
         if let Err(error) = self.send() {
             tracing::debug!(%error, "attempts were not given back; their leases end");
         }

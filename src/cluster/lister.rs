@@ -2,9 +2,11 @@
 //!
 //! Contract. An attempt that was listed ends in one of three ways: with the last report of the worker that had
 //! it, with a failure when that worker was lost, or it is given back because no worker took it or could carry
-//! it out. The reports of a job come in their order and once, all from one worker.
+//! it out. The reports of a job come in their order and once, all from one worker. When this host lacks the source of
+//! an attempt, every host that works is asked, also one that has just started, and the hosts that could not be asked
+//! are named.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -15,18 +17,22 @@ use crate::contract::ids::Seq;
 use crate::contract::vocabulary::{FailureCause, ReasonCode};
 use crate::state::decide::{Failed, Outcome, Report, RetryHint};
 use crate::work::other_hosts::SeenHost;
-use crate::work::other_workers::{FromOthers, OtherWorkers};
+use crate::work::other_workers::{FromOthers, OtherWorkers, Unasked};
 use crate::work::pool::StartedAttempt;
 
 use super::lookout::Lookout;
 use super::outcomes::{WorkerReport, unpack};
-use super::shared_jobs::{JobStanding, SharedJobs};
+use super::shared_jobs::{JobStanding, SharedJobs, WorkHost};
 use super::shared_log::{Member, SharedError};
 
 /// A job that no worker took in so many looks is given back.
 const FREE_LOOKS_MAX: u32 = 3;
-/// The same for a job that this host cannot carry out, when the hosts that are asked are busy.
+/// The same for a job that this host cannot carry out, when the hosts that are asked are busy or have just started.
 const ASKED_LOOKS_MAX: u32 = 60;
+/// A host takes work for so long after it was heard of.
+const HEARD: Duration = Duration::from_secs(5);
+/// A host that is not heard of for so long is not waited for.
+const AWAY_MAX: Duration = Duration::from_secs(600);
 /// How often what other leaders left is removed, in looks.
 const TIDY_EVERY: u32 = 20;
 
@@ -35,11 +41,21 @@ struct OpenJob {
     started: StartedAttempt,
     is_listed: bool,
     /// Each host is asked in turn, because the source is not here.
-    is_asked: bool,
+    asking: Option<Asking>,
     /// The number of its next report.
     next: u64,
     /// Looks since it was listed in which no worker had it.
     free_looks: u32,
+}
+
+/// The hosts that are asked for a source.
+#[derive(Debug)]
+struct Asking {
+    /// Looks at the other hosts before. Only a newer one knows a host that has just started.
+    since: u32,
+    asked: BTreeSet<String>,
+    /// Those of them that have not looked yet.
+    left: Vec<String>,
 }
 
 pub struct Lister<J> {
@@ -50,7 +66,10 @@ pub struct Lister<J> {
     ended: Vec<u64>,
     taken: Vec<(u64, u64)>,
     looks: u32,
-    places: usize,
+    /// The other hosts that work, as the last look found them.
+    others: Vec<WorkHost>,
+    /// Looks that found them.
+    looked: u32,
     /// Nothing is listed any more, and what no worker has is given back.
     finishes: bool,
 }
@@ -58,22 +77,24 @@ pub struct Lister<J> {
 impl<J: SharedJobs> Lister<J> {
     pub fn new(jobs: J, me: Member) -> Lister<J> {
         let (open, ended, taken) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Lister { jobs, me, open, ended, taken, looks: 0, places: 0, finishes: false }
+        let (others, looks, looked, finishes) = (Vec::new(), 0, 0, false);
+        Lister { jobs, me, open, ended, taken, looks, others, looked, finishes }
     }
 
     /// The attempt is listed with the next step.
     pub fn list(&mut self, started: StartedAttempt) {
-        self.add(started, false);
+        self.add(started, None);
     }
 
     /// The attempt is listed with the next step for each host in turn, until one can carry it out.
     pub fn ask(&mut self, started: StartedAttempt) {
-        self.add(started, true);
+        let (since, asked, left) = (self.looked, BTreeSet::new(), Vec::new());
+        self.add(started, Some(Asking { since, asked, left }));
     }
 
-    fn add(&mut self, started: StartedAttempt, is_asked: bool) {
+    fn add(&mut self, started: StartedAttempt, asking: Option<Asking>) {
         let job = started.started.0;
-        let open = OpenJob { started, is_listed: false, is_asked, next: 0, free_looks: 0 };
+        let open = OpenJob { started, is_listed: false, asking, next: 0, free_looks: 0 };
         self.open.insert(job, open);
     }
 
@@ -92,7 +113,28 @@ impl<J: SharedJobs> Lister<J> {
 
     /// How many attempts the workers of other hosts take at a time.
     pub fn places(&self) -> usize {
-        self.places
+        let heard = self.heard();
+        heard.map(|host| host.places.unwrap_or(0)).fold(0, usize::saturating_add)
+    }
+
+    /// Hosts that are heard of and take work of this leader.
+    fn heard(&self) -> impl Iterator<Item = &WorkHost> {
+        let takes_work = |host: &&WorkHost| host.silent < HEARD && !host.has_other_rules;
+        self.others.iter().filter(takes_work)
+    }
+
+    /// Hosts that may have a source and could not be asked.
+    fn unasked(&self, Asking { asked, left, .. }: &Asking) -> Vec<Unasked> {
+        let could_not = |host: &&WorkHost| {
+            let is_known = host.silent < AWAY_MAX && !host.has_other_rules;
+            is_known && (!asked.contains(&host.host) || left.contains(&host.host))
+        };
+        let unasked = self.others.iter().filter(could_not);
+        let told = |host: &WorkHost| Unasked {
+            host: host.host.clone(),
+            away: Some(host.silent).filter(|silent| *silent >= HEARD),
+        };
+        unasked.map(told).collect()
     }
 
     pub fn is_idle(&self) -> bool {
@@ -120,19 +162,15 @@ impl<J: SharedJobs> Lister<J> {
                 let open = self.open.remove(&job);
                 // An earlier try without an answer may have listed it.
                 self.ended.push(job);
-                found.extend(open.map(|open| FromOthers::Returned(open.started)));
+                found.extend(open.map(|open| self.returned(open)));
             }
         } else {
-            let fresh = self.unlisted(|open| !open.is_asked);
+            let fresh = self.unlisted(|open| open.asking.is_none());
             if !fresh.is_empty() {
                 self.jobs.list(&self.me, &fresh)?;
                 self.listed(&fresh);
             }
-            let asked = self.unlisted(|open| open.is_asked);
-            if !asked.is_empty() {
-                self.jobs.ask(&self.me, &asked)?;
-                self.listed(&asked);
-            }
+            self.ask_others(found)?;
         }
         if !self.taken.is_empty() {
             self.jobs.drop_reports(&self.taken)?;
@@ -140,6 +178,36 @@ impl<J: SharedJobs> Lister<J> {
         }
         if !self.open.is_empty() {
             self.take_reports(found)?;
+        }
+        Ok(())
+    }
+
+    /// Lists what is asked for, once it is known whom to ask. Without anybody it comes back.
+    fn ask_others(&mut self, found: &mut Vec<FromOthers>) -> Result<(), SharedError> {
+        let looked = self.looked;
+        let asked =
+            self.unlisted(|open| open.asking.as_ref().is_some_and(|asking| asking.since < looked));
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let hosts: Vec<String> = self.heard().map(|host| host.host.clone()).collect();
+        if hosts.is_empty() {
+            asked.into_iter().for_each(|job| self.give_back(job, RetryHint::After(0), found));
+            return Ok(());
+        }
+        self.ask_for(&asked, &hosts)?;
+        self.listed(&asked);
+        Ok(())
+    }
+
+    fn ask_for(&mut self, jobs: &[u64], hosts: &[String]) -> Result<(), SharedError> {
+        self.jobs.ask(&self.me, jobs, hosts)?;
+        for job in jobs {
+            let open = self.open.get_mut(job);
+            if let Some(asking) = open.and_then(|open| open.asking.as_mut()) {
+                asking.asked.extend(hosts.iter().cloned());
+                asking.left = hosts.to_vec();
+            }
         }
         Ok(())
     }
@@ -194,9 +262,28 @@ impl<J: SharedJobs> Lister<J> {
             self.ended.push(job);
             // An attempt that has reported cannot begin again; another one follows it.
             found.push(match open.next {
-                0 => FromOthers::Returned(open.started),
+                0 => self.returned(open),
                 _ => FromOthers::Report(lost(&open.started, again)),
             });
+        }
+    }
+
+    /// Hosts that were not heard of when the others were asked.
+    fn new_hosts(&self, job: u64) -> Vec<String> {
+        let Some(Asking { asked, .. }) = self.open.get(&job).and_then(|open| open.asking.as_ref())
+        else {
+            return Vec::new();
+        };
+        let is_new = |host: &&WorkHost| !asked.contains(&host.host);
+        self.heard().filter(is_new).map(|host| host.host.clone()).collect()
+    }
+
+    fn returned(&self, open: OpenJob) -> FromOthers {
+        match &open.asking {
+            None => FromOthers::Returned(open.started),
+            Some(asking) => {
+                FromOthers::NotFound { unasked: self.unasked(asking), started: open.started }
+            }
         }
     }
 
@@ -206,7 +293,8 @@ impl<J: SharedJobs> Lister<J> {
             self.jobs.forget_others(&self.me)?;
         }
         self.looks += 1;
-        self.places = self.jobs.places(&self.me)?;
+        self.others = self.jobs.work_hosts(&self.me)?;
+        self.looked += 1;
         if self.open.is_empty() {
             return Ok(());
         }
@@ -214,27 +302,46 @@ impl<J: SharedJobs> Lister<J> {
         // A report may have come before the lease ended.
         self.take_reports(found)?;
         let listed: BTreeMap<u64, JobStanding> = standing.into_iter().collect();
-        let mut free = Vec::new();
+        let (mut free, mut again) = (Vec::new(), Vec::new());
+        let heard: BTreeSet<String> = self.heard().map(|host| host.host.clone()).collect();
         let known: Vec<u64> =
             self.open.iter().filter(|(_, open)| open.is_listed).map(|(job, _)| *job).collect();
         for job in known {
             let Some(open) = self.open.get_mut(&job) else { continue };
-            match listed.get(&job) {
-                Some(JobStanding::Held) => open.free_looks = 0,
-                Some(JobStanding::Free) => {
+            match (listed.get(&job), &mut open.asking) {
+                (Some(JobStanding::Held), _) => open.free_looks = 0,
+                (Some(JobStanding::Asks(left)), Some(asking)) if left.is_empty() => {
+                    asking.left.clear();
+                    again.push(job);
+                }
+                (Some(JobStanding::Asks(left)), Some(asking)) => {
                     open.free_looks += 1;
-                    let most = if open.is_asked { ASKED_LOOKS_MAX } else { FREE_LOOKS_MAX };
-                    if self.finishes || open.free_looks >= most {
+                    asking.left.clone_from(left);
+                    let somebody_comes = left.iter().any(|host| heard.contains(host));
+                    let waits = somebody_comes && open.free_looks < ASKED_LOOKS_MAX;
+                    if self.finishes || !waits {
                         free.push(job);
                     }
                 }
-                Some(JobStanding::Refused) => free.push(job),
-                Some(JobStanding::Over) => {
+                (Some(JobStanding::Free | JobStanding::Asks(_)), _) => {
+                    open.free_looks += 1;
+                    if self.finishes || open.free_looks >= FREE_LOOKS_MAX {
+                        free.push(job);
+                    }
+                }
+                (Some(JobStanding::Over), _) => {
                     found.push(FromOthers::Report(lost(&open.started, RetryHint::Later)));
                     self.close(job);
                 }
                 // It was withdrawn, or the database lost it.
-                None => self.give_back(job, RetryHint::After(0), found),
+                (None, _) => self.give_back(job, RetryHint::After(0), found),
+            }
+        }
+        for job in again {
+            let hosts = self.new_hosts(job);
+            match hosts.is_empty() || self.finishes {
+                true => free.push(job),
+                false => self.ask_for(&[job], &hosts)?,
             }
         }
         let unknown = listed.into_keys().filter(|job| !self.open.contains_key(job));

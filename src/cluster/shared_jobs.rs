@@ -10,15 +10,27 @@ use std::time::Duration;
 use super::shared_log::{Member, SharedError};
 
 /// How a job stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobStanding {
     /// No worker has it.
     Free,
     Held,
     /// The lease of its worker has ended.
     Over,
-    /// No worker has it, and every host that was asked has passed it on.
-    Refused,
+    /// No worker has it, and these hosts have not looked yet. Without one, every host that was asked has passed it on.
+    Asks(Vec<String>),
+}
+
+/// Another host that carries attempts out, as it last said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkHost {
+    pub host: String,
+    /// How many attempts it takes at a time; `None` before a service that starts has said it, and after one has ended.
+    pub places: Option<usize>,
+    /// Since it was heard of.
+    pub silent: Duration,
+    /// It has other rules about data, so it takes no job of this leader.
+    pub has_other_rules: bool,
 }
 
 /// A job of a worker.
@@ -48,8 +60,9 @@ pub trait SharedJobs: Send {
     /// Lists jobs that are not listed yet.
     fn list(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
 
-    /// Lists jobs that are not listed yet for the hosts that work now, each of which may take a job once.
-    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
+    /// Lists jobs for these hosts, each of which may take a job once. A job that is listed already is listed for them
+    /// when every host that was asked before has passed it on.
+    fn ask(&mut self, me: &Member, jobs: &[u64], hosts: &[String]) -> Result<(), SharedError>;
 
     /// Leaves jobs that this worker was asked for to the other hosts.
     fn pass_on(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError>;
@@ -69,8 +82,8 @@ pub trait SharedJobs: Send {
     /// Removes reports that were taken in, by job and number.
     fn drop_reports(&mut self, taken: &[(u64, u64)]) -> Result<(), SharedError>;
 
-    /// How many attempts the workers of other hosts take at a time.
-    fn places(&mut self, me: &Member) -> Result<usize, SharedError>;
+    /// The other hosts of the list that work, also those that are not heard of now.
+    fn work_hosts(&mut self, me: &Member) -> Result<Vec<WorkHost>, SharedError>;
 
     /// Takes free jobs of the host that leads, the oldest first, and holds them for so long.
     fn claim_jobs(

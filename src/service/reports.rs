@@ -1,9 +1,11 @@
 //! Input: reports of workers.
 
+use std::time::Duration;
+
 use crate::contract::vocabulary::ReasonCode;
 use crate::state::Status;
-use crate::state::decide::{Outcome, Report};
-use crate::work::other_workers::FromOthers;
+use crate::state::decide::{Outcome, Report, RetryHint};
+use crate::work::other_workers::{FromOthers, Unasked};
 use crate::work::pool::StartedAttempt;
 
 use super::budget;
@@ -12,6 +14,10 @@ use super::state::ServiceLoop;
 
 /// Most reports taken before the loop looks at questions and lines again.
 const REPORTS_PER_TURN: usize = 4096;
+
+/// How long a request whose source may be on a host that is away waits, at least and at most.
+const AWAY_MIN: Duration = Duration::from_secs(5);
+const AWAY_STEP_MAX: Duration = Duration::from_secs(60);
 
 /// Whether an attempt ended because this host does not have what the request names. Another one may have it.
 fn lacks_source(report: &Report) -> bool {
@@ -24,6 +30,31 @@ fn lacks_source(report: &Report) -> bool {
                 | ReasonCode::SelectionManifestMissing
         )
     )
+}
+
+/// What this host found counts, when every host was asked. A host that could not be asked may have the source, so the
+/// request is put off: without counting the attempt while a host is away, which ends with the time that the host is
+/// waited for, and as an attempt that failed when a host runs and does not get to it.
+fn put_off(mut report: Report, unasked: &[Unasked]) -> Report {
+    let Outcome::Failed(failed) = &mut report.outcome else { return report };
+    let longest = unasked.iter().map(|host| host.away).max();
+    failed.again = match longest {
+        None => return report,
+        Some(None) => RetryHint::Later,
+        // The longer it is away, the less often it is looked for.
+        Some(Some(away)) => {
+            RetryHint::After(away.clamp(AWAY_MIN, AWAY_STEP_MAX).as_millis() as i64)
+        }
+    };
+    let told = |Unasked { host, away }: &Unasked| match away {
+        None => format!("{host} may have it, and did not get to it"),
+        Some(away) => {
+            format!("{host} may have it, and was not heard of for {} s", away.as_secs())
+        }
+    };
+    let told: Vec<String> = unasked.iter().map(told).collect();
+    failed.message = format!("{}; the host {}", failed.message, told.join("; the host "));
+    report
 }
 
 impl ServiceLoop {
@@ -43,24 +74,29 @@ impl ServiceLoop {
         match told {
             FromOthers::Report(report) => self.take_report(report),
             FromOthers::Returned(started) => {
-                let had_it = self.attempts.others.as_mut();
-                let had_it = had_it.is_some_and(|all| all.take_back(&started));
-                // With a stop it stays open for the next session.
-                if !had_it || self.service.stop.is_raised() || !self.is_under_way(&started) {
+                if self.comes_back(&started) {
+                    self.begin_here(started);
+                }
+                Ok(())
+            }
+            FromOthers::NotFound { started, unasked } => {
+                if !self.comes_back(&started) {
                     return Ok(());
                 }
                 let others = self.attempts.others.as_mut();
-                let asked = others.and_then(|all| all.asked.remove(&started.request));
-                match asked {
-                    // Nobody has the source: what this host found counts.
-                    Some(report) => self.count_report(report),
-                    None => {
-                        self.begin_here(started);
-                        Ok(())
-                    }
+                match others.and_then(|all| all.asked.remove(&started.request)) {
+                    Some(report) => self.count_report(put_off(report, &unasked)),
+                    None => Ok(()),
                 }
             }
         }
+    }
+
+    /// Whether an attempt that the others give back goes on here. With a stop it stays open for the next session.
+    fn comes_back(&mut self, started: &StartedAttempt) -> bool {
+        let others = self.attempts.others.as_mut();
+        let had_it = others.is_some_and(|all| all.take_back(started));
+        had_it && !self.service.stop.is_raised() && self.is_under_way(started)
     }
 
     fn is_under_way(&self, started: &StartedAttempt) -> bool {

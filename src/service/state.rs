@@ -125,17 +125,15 @@ impl Others {
         }
     }
 
-    /// Asks the others for an attempt whose source is not here; `false` when there is nobody to ask, or all were
-    /// asked. The report counts when they do not have it either.
+    /// Asks the others for an attempt whose source is not here; `false` when all were asked. The report counts when they
+    /// do not have it either. Who the others are is not asked here: one that has just started takes no work yet.
     pub(super) fn ask(&mut self, report: &Report, has_batches: bool) -> bool {
         let is_current = |started: &&StartedAttempt| {
             (started.attempt, started.epoch) == (report.attempt, report.epoch)
                 && !(started.gives_way && has_batches)
         };
-        let started = self.here.get(&report.request).filter(is_current);
-        let Some(started) = started.filter(|_| self.workers.places() > 0).cloned() else {
-            return false;
-        };
+        let started = self.here.get(&report.request).filter(is_current).cloned();
+        let Some(started) = started else { return false };
         self.here.remove(&report.request);
         self.under_way.insert(started.request, AwayAttempt::of(&started));
         self.asked.insert(started.request, report.clone());

@@ -15,7 +15,7 @@ use summarizer::contract::ids::Seq;
 use summarizer::contract::time::Timestamp;
 use summarizer::state::decide::{Failed, Outcome, RetryHint};
 use summarizer::state::event::Charge;
-use summarizer::work::other_workers::FromOthers;
+use summarizer::work::other_workers::{FromOthers, Unasked};
 use summarizer::work::pool::StartedAttempt;
 
 use super::plain::GENESIS;
@@ -98,6 +98,18 @@ fn last(by: &str) -> Outcome {
     Outcome::Failed(Failed { again, reason: None, cause: None, message, input, error: None })
 }
 
+fn started(job: u64) -> StartedAttempt {
+    StartedAttempt {
+        request: Seq(job),
+        attempt: 1,
+        started: Seq(job),
+        epoch: Seq(1),
+        run_id: String::new(),
+        replies: Vec::new(),
+        gives_way: false,
+    }
+}
+
 impl Leader {
     fn new(database: &Arc<Mutex<Database>>, start: u64) -> Leader {
         let me = Member { host: "leader".to_owned(), start };
@@ -113,19 +125,9 @@ impl Leader {
     }
 
     fn list(&mut self, job: u64, asks: bool) {
-        let epoch = Seq(1);
-        let started = StartedAttempt {
-            request: Seq(job),
-            attempt: 1,
-            started: Seq(job),
-            epoch,
-            run_id: String::new(),
-            replies: Vec::new(),
-            gives_way: false,
-        };
         match asks {
-            true => self.lister.ask(started),
-            false => self.lister.list(started),
+            true => self.lister.ask(started(job)),
+            false => self.lister.list(started(job)),
         }
         self.attempts.insert(job, Attempt::default());
     }
@@ -138,7 +140,7 @@ impl Leader {
         };
         for told in found {
             match told {
-                FromOthers::Returned(started) => {
+                FromOthers::Returned(started) | FromOthers::NotFound { started, .. } => {
                     let attempt = self.attempts.get_mut(&started.started.0).unwrap();
                     assert!(!attempt.is_over && attempt.reports == 0, "seed {seed}: {attempt:?}");
                     if attempt.is_asked {
@@ -352,4 +354,86 @@ fn each_attempt_that_was_listed_ends_once() {
     // Without these the histories would prove nothing.
     let seen = [sum.finished, sum.lost, sum.returned, sum.given_back, sum.passed_on, sum.deposed];
     assert!(seen.iter().all(|count| *count > seeds / 10), "{sum:?}");
+}
+
+/// A leader without a source, and the hosts that may have it.
+struct Asker {
+    database: Arc<Mutex<Database>>,
+    lister: Lister<Connection>,
+}
+
+impl Asker {
+    fn new() -> Asker {
+        let database = Arc::new(Mutex::new(Database::new(1, GENESIS)));
+        let lister = Leader::new(&database, 1).lister;
+        Asker { database, lister }
+    }
+
+    /// Looks so often, and says which hosts could not be asked, once the attempt comes back.
+    fn looks(&mut self, count: u32) -> Option<Vec<Unasked>> {
+        for _ in 0..count {
+            let mut found = Vec::new();
+            self.lister.step(&mut found).unwrap();
+            self.lister.look(&mut found).unwrap();
+            if let Some(told) = found.pop() {
+                let FromOthers::NotFound { unasked, .. } = told else { panic!("{told:?}") };
+                return Some(unasked);
+            }
+        }
+        None
+    }
+
+    /// The host looks for the source, and does not have it.
+    fn passes_on(&self, host: &str) {
+        let me = Member { host: host.to_owned(), start: 1 };
+        let mut claimer = Claimer::new(Connection(Arc::clone(&self.database)), me, LEASE);
+        let jobs = claimer.claim(PLACES).unwrap();
+        assert!(!jobs.is_empty(), "{host} was not asked");
+        assert!(jobs.into_iter().all(|job| claimer.pass_on(job)));
+        claimer.send().unwrap();
+    }
+
+    fn pass(&self, time: Duration) {
+        self.database.lock().clock_ms += time.as_millis() as u64;
+    }
+}
+
+fn unasked(host: &str, away: Option<u64>) -> Vec<Unasked> {
+    vec![Unasked { host: host.to_owned(), away: away.map(Duration::from_secs) }]
+}
+
+/// A host that has just started has not said how much it takes, and may be the only one with the source.
+#[test]
+fn every_host_is_asked_before_a_source_is_missing() {
+    // Nobody else works.
+    let mut asker = Asker::new();
+    asker.lister.ask(started(10));
+    assert_eq!(asker.looks(5), Some(Vec::new()));
+
+    asker.database.lock().begins("a");
+    asker.lister.ask(started(11));
+    assert_eq!(asker.looks(20), None, "it waits for the host that has just started");
+    asker.passes_on("a");
+    // Another one starts meanwhile, and is asked too.
+    asker.database.lock().begins("b");
+    assert_eq!(asker.looks(20), None);
+    asker.passes_on("b");
+    assert_eq!(asker.looks(3), Some(Vec::new()), "all were asked");
+
+    // One that runs and does not look is named.
+    asker.lister.ask(started(12));
+    assert_eq!(asker.looks(3), None);
+    asker.passes_on("a");
+    assert_eq!(asker.looks(200), Some(unasked("b", None)));
+
+    // So is one that is away, for a time.
+    asker.pass(Duration::from_secs(30));
+    asker.database.lock().begins("a");
+    asker.lister.ask(started(13));
+    asker.looks(3);
+    asker.passes_on("a");
+    assert_eq!(asker.looks(3), Some(unasked("b", Some(30))));
+    asker.pass(Duration::from_secs(600));
+    asker.lister.ask(started(14));
+    assert_eq!(asker.looks(3), Some(Vec::new()), "nobody waits for ever");
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use summarizer::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs};
+use summarizer::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs, WorkHost};
 use summarizer::cluster::shared_lines::{SharedLines, Shipped, ShippedLines, Sign};
 use summarizer::cluster::shared_log::{
     Appended, Claim, End, LeaseHeld, Listed, Member, Outgoing, PREFERENCE, Reading, SharedError,
     SharedLog,
+};
+use summarizer::cluster::shared_orders::{
+    GivenOrder, OrderAnswer, OrderStanding, SharedOrders, TAKEN_WITHIN,
 };
 use summarizer::contract::hash::Digest;
 use summarizer::contract::ids::Seq;
@@ -36,9 +39,34 @@ struct Tables {
     jobs: BTreeMap<u64, Job>,
     /// By job and number.
     reports: BTreeMap<(u64, u64), Vec<u8>>,
-    places: BTreeMap<String, usize>,
+    workers: BTreeMap<String, WorkerRow>,
+    orders: BTreeMap<String, OrderRow>,
     /// The fact that the kept keys are of.
     forgotten: Seq,
+}
+
+/// A host that works: the attempts that it takes, once it has said so, and when it was heard of.
+#[derive(Debug, Clone)]
+struct WorkerRow {
+    places: Option<usize>,
+    seen: u64,
+}
+
+#[derive(Debug, Clone)]
+struct OrderRow {
+    question: Vec<u8>,
+    given: u64,
+    taker: Taker,
+    answer: Option<OrderAnswer>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Taker {
+    /// It waits.
+    None,
+    Leader(Member),
+    /// It was withdrawn, or nobody asks for it any more.
+    Nobody,
 }
 
 #[derive(Debug, Clone)]
@@ -79,7 +107,7 @@ enum Write {
     Drop { host: String, offset: u64 },
     ForgetOthers { me: Member },
     List { me: Member, jobs: Vec<u64> },
-    Ask { me: Member, jobs: Vec<u64> },
+    Ask { me: Member, jobs: Vec<u64>, hosts: BTreeSet<String> },
     PassOn { me: Member, jobs: Vec<u64> },
     Withdraw { me: Member, jobs: Vec<u64> },
     Remove { me: Member, jobs: Vec<u64> },
@@ -87,6 +115,11 @@ enum Write {
     ClaimJobs { me: Member, count: usize, lease: u64 },
     HoldJobs { me: Member, places: usize, lease: u64, except: Vec<u64> },
     Report { me: Member, reports: Vec<JobReport> },
+    Give { id: String, order: Vec<u8> },
+    WithdrawOrder { id: String },
+    DropOrder { id: String },
+    TakeOrders { me: Member },
+    AnswerOrder { me: Member, id: String, answer: OrderAnswer },
 }
 
 /// What a write changed, or that it changed nothing.
@@ -95,6 +128,7 @@ enum Wrote {
     Claim(Claim),
     Held(LeaseHeld),
     Jobs(Vec<ClaimedJob>),
+    Orders(Vec<GivenOrder>),
     Done,
 }
 
@@ -116,7 +150,7 @@ pub struct Database {
 impl Database {
     pub fn new(seed: u64, genesis: Digest) -> Database {
         let (leader, rows, queues) = (None, Vec::new(), BTreeMap::new());
-        let (jobs, reports, places) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (jobs, reports, workers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let empty = Tables {
             epoch: 0,
             leader,
@@ -126,7 +160,8 @@ impl Database {
             queues,
             jobs,
             reports,
-            places,
+            workers,
+            orders: BTreeMap::new(),
             forgotten: Seq(0),
         };
         Database {
@@ -139,6 +174,13 @@ impl Database {
             late: Vec::new(),
             lies: false,
         }
+    }
+
+    /// A host is heard of that works, and has not said yet how much it takes.
+    pub fn begins(&mut self, host: &str) {
+        let row = WorkerRow { places: None, seen: self.clock_ms };
+        self.now.workers.insert(host.to_owned(), row);
+        self.confirmed = self.now.clone();
     }
 
     /// Jobs and reports that are left.
@@ -259,13 +301,20 @@ impl Database {
                 }
                 Wrote::Done
             }
-            Write::Ask { me, jobs } => {
-                let works = |(host, places): &(&String, &usize)| **places > 0 && **host != me.host;
-                let asks = tables.places.iter().filter(works).map(|(host, _)| host.clone());
-                let asks: Option<BTreeSet<String>> = Some(asks.collect());
-                for job in jobs {
-                    let fresh = Job { leader: me.clone(), holder: None, asks: asks.clone() };
-                    tables.jobs.entry(job).or_insert(fresh);
+            Write::Ask { me, jobs, hosts } => {
+                for id in jobs {
+                    let asks = Some(hosts.clone());
+                    match tables.jobs.get_mut(&id) {
+                        None => {
+                            tables.jobs.insert(id, Job { leader: me.clone(), holder: None, asks });
+                        }
+                        Some(job) => {
+                            let all_passed = job.asks.as_ref().is_some_and(BTreeSet::is_empty);
+                            if all_passed && job.holder.is_none() && job.leader == me {
+                                job.asks = asks;
+                            }
+                        }
+                    }
                 }
                 Wrote::Done
             }
@@ -311,7 +360,8 @@ impl Database {
                 Wrote::Jobs(claimed.collect())
             }
             Write::HoldJobs { me, places, lease, except } => {
-                tables.places.insert(me.host.clone(), places);
+                let row = WorkerRow { places: Some(places), seen: clock };
+                tables.workers.insert(me.host.clone(), row);
                 let mut held = Vec::new();
                 let jobs = tables.jobs.iter_mut().filter(|(id, _)| !except.contains(id));
                 for (id, job) in jobs {
@@ -329,6 +379,46 @@ impl Database {
                     if holder.is_some_and(|(who, _)| *who == me) {
                         tables.reports.entry((job, number)).or_insert(bytes);
                     }
+                }
+                Wrote::Done
+            }
+            Write::Give { id, order } => {
+                let row =
+                    OrderRow { question: order, given: clock, taker: Taker::None, answer: None };
+                tables.orders.entry(id).or_insert(row);
+                Wrote::Done
+            }
+            Write::WithdrawOrder { id } => match tables.orders.get_mut(&id) {
+                Some(row) if row.taker == Taker::None => {
+                    row.taker = Taker::Nobody;
+                    Wrote::Done
+                }
+                _ => Wrote::Nothing,
+            },
+            Write::DropOrder { id } => {
+                if let Some(row) = tables.orders.get_mut(&id) {
+                    (row.taker, row.answer) = (Taker::Nobody, None);
+                }
+                Wrote::Done
+            }
+            Write::TakeOrders { me } if tables.leader.as_ref() != Some(&me) => Wrote::Nothing,
+            Write::TakeOrders { me } => {
+                let mut taken = Vec::new();
+                for (id, row) in &mut tables.orders {
+                    let is_old = clock >= row.given + ms(TAKEN_WITHIN);
+                    let is_mine = row.taker == Taker::Leader(me.clone()) && row.answer.is_none();
+                    if !is_old && (is_mine || row.taker == Taker::None) {
+                        row.taker = Taker::Leader(me.clone());
+                        taken.push(GivenOrder { id: id.clone(), bytes: row.question.clone() });
+                    }
+                }
+                Wrote::Orders(taken)
+            }
+            Write::AnswerOrder { me, id, answer } => {
+                if let Some(row) = tables.orders.get_mut(&id)
+                    && row.taker == Taker::Leader(me)
+                {
+                    row.answer = Some(answer);
                 }
                 Wrote::Done
             }
@@ -579,8 +669,9 @@ impl SharedJobs for Connection {
         self.database().call(Write::List { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
     }
 
-    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
-        self.database().call(Write::Ask { me: me.clone(), jobs: jobs.to_vec() }).map(|_| ())
+    fn ask(&mut self, me: &Member, jobs: &[u64], hosts: &[String]) -> Result<(), SharedError> {
+        let (me, jobs, hosts) = (me.clone(), jobs.to_vec(), hosts.iter().cloned().collect());
+        self.database().call(Write::Ask { me, jobs, hosts }).map(|_| ())
     }
 
     fn pass_on(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
@@ -590,13 +681,11 @@ impl SharedJobs for Connection {
     fn standing(&mut self, me: &Member) -> Result<Vec<(u64, JobStanding)>, SharedError> {
         self.database().read(|database| {
             let mine = database.now.jobs.iter().filter(|(_, job)| job.leader == *me);
-            let standing = mine.map(|(id, job)| match &job.holder {
-                None if job.asks.as_ref().is_some_and(BTreeSet::is_empty) => {
-                    (*id, JobStanding::Refused)
-                }
-                None => (*id, JobStanding::Free),
-                Some((_, until)) if *until < database.clock_ms => (*id, JobStanding::Over),
-                Some(_) => (*id, JobStanding::Held),
+            let standing = mine.map(|(id, job)| match (&job.holder, &job.asks) {
+                (None, Some(asks)) => (*id, JobStanding::Asks(asks.iter().cloned().collect())),
+                (None, None) => (*id, JobStanding::Free),
+                (Some((_, until)), _) if *until < database.clock_ms => (*id, JobStanding::Over),
+                (Some(_), _) => (*id, JobStanding::Held),
             });
             standing.collect()
         })
@@ -628,10 +717,16 @@ impl SharedJobs for Connection {
         self.database().call(Write::DropReports { taken: taken.to_vec() }).map(|_| ())
     }
 
-    fn places(&mut self, me: &Member) -> Result<usize, SharedError> {
+    fn work_hosts(&mut self, me: &Member) -> Result<Vec<WorkHost>, SharedError> {
         self.database().read(|database| {
-            let others = database.now.places.iter().filter(|(host, _)| **host != me.host);
-            others.map(|(_, places)| places).sum()
+            let others = database.now.workers.iter().filter(|(host, _)| **host != me.host);
+            let told = |(host, row): (&String, &WorkerRow)| WorkHost {
+                host: host.clone(),
+                places: row.places,
+                silent: Duration::from_millis(database.clock_ms - row.seen),
+                has_other_rules: false,
+            };
+            others.map(told).collect()
         })
     }
 
@@ -659,5 +754,52 @@ impl SharedJobs for Connection {
         self.database()
             .call(Write::Report { me: me.clone(), reports: reports.to_vec() })
             .map(|_| ())
+    }
+}
+
+impl SharedOrders for Connection {
+    fn give(&mut self, _: &Member, id: &str, order: &[u8]) -> Result<(), SharedError> {
+        let (id, order) = (id.to_owned(), order.to_vec());
+        self.database().call(Write::Give { id, order }).map(|_| ())
+    }
+
+    fn order_standing(&mut self, id: &str) -> Result<OrderStanding, SharedError> {
+        self.database().read(|database| {
+            let Some(row) = database.now.orders.get(id) else { return OrderStanding::Lost };
+            match (&row.answer, &row.taker) {
+                (Some(answer), _) => OrderStanding::Answered(answer.clone()),
+                (None, Taker::None) => OrderStanding::Waits,
+                (None, Taker::Leader(taker)) if database.now.leader.as_ref() == Some(taker) => {
+                    OrderStanding::Taken
+                }
+                (None, _) => OrderStanding::Lost,
+            }
+        })
+    }
+
+    fn withdraw_order(&mut self, id: &str) -> Result<bool, SharedError> {
+        let id = id.to_owned();
+        Ok(!matches!(self.database().call(Write::WithdrawOrder { id })?, Wrote::Nothing))
+    }
+
+    fn drop_order(&mut self, id: &str) -> Result<(), SharedError> {
+        self.database().call(Write::DropOrder { id: id.to_owned() }).map(|_| ())
+    }
+
+    fn take_orders(&mut self, me: &Member) -> Result<Vec<GivenOrder>, SharedError> {
+        Ok(match self.database().call(Write::TakeOrders { me: me.clone() })? {
+            Wrote::Orders(orders) => orders,
+            _ => Vec::new(),
+        })
+    }
+
+    fn answer_order(
+        &mut self,
+        me: &Member,
+        id: &str,
+        answer: &OrderAnswer,
+    ) -> Result<(), SharedError> {
+        let (me, id, answer) = (me.clone(), id.to_owned(), answer.clone());
+        self.database().call(Write::AnswerOrder { me, id, answer }).map(|_| ())
     }
 }

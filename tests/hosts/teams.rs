@@ -346,7 +346,8 @@ impl Team {
         for told in found {
             match told {
                 FromOthers::Report(report) => self.from_others += u64::from(rig.deliver(report)?),
-                FromOthers::Returned(StartedAttempt { request, attempt, epoch, .. }) => {
+                FromOthers::Returned(started) | FromOthers::NotFound { started, .. } => {
+                    let StartedAttempt { request, attempt, epoch, .. } = started;
                     let open = rig.engine.state().open_request(request);
                     let current = open.is_some_and(|open| {
                         open.row.status == Status::Running && open.row.attempts == attempt

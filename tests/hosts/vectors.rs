@@ -231,7 +231,10 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     assert!(b.claim_jobs(&two, 9, lease).unwrap().is_empty());
     assert_eq!(plain(b.hold_jobs(&one, 5, lease, &[]).unwrap()), [1, 2]);
     assert_eq!(plain(b.hold_jobs(&one, 5, lease, &[1]).unwrap()), [2]);
-    assert_eq!((a.places(&leader).unwrap(), a.places(&one).unwrap()), (5, 0));
+    let others = a.work_hosts(&leader).unwrap();
+    let told: Vec<_> = others.iter().map(|one| (one.host.as_str(), one.places)).collect();
+    assert_eq!(told, [("works", Some(5))]);
+    assert!(a.work_hosts(&one).unwrap().iter().all(|other| other.host != "works"));
     a.forget_others(&leader).unwrap();
     b.forget_others(&member("deposed", 1)).unwrap();
 
@@ -263,7 +266,8 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
 
     // Hosts that are asked take a job once each, and not the one that asks.
     a.hold_jobs(&leader, 5, lease * 9, &[]).unwrap();
-    a.ask(&leader, &[6]).unwrap();
+    let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    a.ask(&leader, &[6], &hosts(&["works"])).unwrap();
     assert!(a.claim_jobs(&leader, 9, lease * 9).unwrap().is_empty());
     let asked = [ClaimedJob { job: 6, is_asked: true }];
     assert_eq!(b.claim_jobs(&one, 9, lease * 9).unwrap(), asked);
@@ -272,7 +276,15 @@ pub fn check_jobs<L: SharedLog + SharedJobs>(
     assert_eq!(a.standing(&leader).unwrap(), [(6, JobStanding::Held)], "another one has it");
     b.pass_on(&one, &[6]).unwrap();
     b.pass_on(&one, &[6]).unwrap();
-    assert_eq!(a.standing(&leader).unwrap(), [(6, JobStanding::Refused)]);
+    let asks = |names: &[&str]| [(6, JobStanding::Asks(hosts(names)))];
+    assert_eq!(a.standing(&leader).unwrap(), asks(&[]));
+    assert!(b.claim_jobs(&two, 9, lease * 9).unwrap().is_empty());
+    // A host that comes later is asked too, and the others are not asked again meanwhile.
+    b.ask(&two, &[6], &hosts(&["works"])).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), asks(&[]), "only its own leader lists it");
+    a.ask(&leader, &[6], &hosts(&["late"])).unwrap();
+    a.ask(&leader, &[6], &hosts(&["works"])).unwrap();
+    assert_eq!(a.standing(&leader).unwrap(), asks(&["late"]));
     assert!(b.claim_jobs(&two, 9, lease * 9).unwrap().is_empty());
     // What was listed for all is given back by a report alone.
     a.list(&leader, &[8]).unwrap();

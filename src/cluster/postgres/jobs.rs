@@ -8,18 +8,16 @@ use std::time::Duration;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs};
+use crate::cluster::shared_jobs::{ClaimedJob, JobReport, JobStanding, SharedJobs, WorkHost};
 use crate::cluster::shared_log::{Member, SharedError};
 
 use super::PostgresLog;
-use super::rows::{blob, number, odd, signed};
+use super::rows::{blob, number, odd, signed, text};
 
 /// Most reports in one answer.
 const REPORTS_MAX: i64 = 512;
 /// About how many bytes of reports are in one answer.
 const REPORT_BYTES: i64 = 4 << 20;
-/// The places of a host count for so long after it was heard of.
-const HEARD_SECONDS: f64 = 5.0;
 
 /// A leader that was deposed and does not know it must not take away what the present one listed.
 const FORGET_OTHERS: &str = "WITH mine AS (SELECT FROM summarizer.heads WHERE log_id = $1 AND leader = $2), \
@@ -30,18 +28,18 @@ const FORGET_OTHERS: &str = "WITH mine AS (SELECT FROM summarizer.heads WHERE lo
 const LIST: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules) SELECT $1, job, $2, $4 FROM unnest($3) AS job \
     ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
 
-const ASK: &str = "INSERT INTO summarizer.jobs (log_id, job, leader, rules, asks) SELECT $1, job, $2, $4, coalesce((\
-        SELECT array_agg(host) FROM summarizer.hosts WHERE log_id = $1 AND host <> $5 \
-        AND 'work' = ANY(string_to_array(roles, ',')) AND rules = $4 AND places > 0 \
-        AND seen > clock_timestamp() - $6 * interval '1 second'), '{}') FROM unnest($3) AS job \
-    ON CONFLICT (log_id, job) DO NOTHING RETURNING pg_notify('summarizer', $1)";
+const ASK: &str = "INSERT INTO summarizer.jobs AS j (log_id, job, leader, rules, asks) \
+    SELECT $1, job, $2, $4, $5 FROM unnest($3) AS job \
+    ON CONFLICT (log_id, job) DO UPDATE SET asks = EXCLUDED.asks \
+        WHERE j.leader = EXCLUDED.leader AND j.holder IS NULL AND j.asks = '{}' \
+    RETURNING pg_notify('summarizer', $1)";
 
 const PASS_ON: &str = "UPDATE summarizer.jobs SET holder = NULL, lease_until = NULL, asks = array_remove(asks, $4) \
     WHERE log_id = $1 AND holder = $2 AND job = ANY($3) AND asks IS NOT NULL \
     RETURNING pg_notify('summarizer', $1)";
 
 const STANDING: &str = "SELECT job, holder IS NOT NULL, coalesce(lease_until < clock_timestamp(), false), \
-    coalesce(asks = '{}', false) FROM summarizer.jobs WHERE log_id = $1 AND leader = $2";
+    asks FROM summarizer.jobs WHERE log_id = $1 AND leader = $2";
 
 const WITHDRAW: &str = "DELETE FROM summarizer.jobs WHERE log_id = $1 AND leader = $2 AND job = ANY($3) AND holder IS NULL \
     RETURNING 0::int8";
@@ -60,10 +58,10 @@ const REPORTS: &str = "SELECT job, number, outcome FROM (\
 const DROP_REPORTS: &str = "DELETE FROM summarizer.reports r USING unnest($2, $3) AS taken (job, number) \
     WHERE r.log_id = $1 AND r.job = taken.job AND r.number = taken.number RETURNING 0::int8";
 
-/// A host with other rules about data takes no job of this leader.
-const PLACES: &str = "SELECT coalesce(sum(places), 0)::int8 FROM summarizer.hosts WHERE log_id = $1 AND host <> $2 \
-        AND 'work' = ANY(string_to_array(roles, ',')) AND rules = $4 \
-        AND seen > clock_timestamp() - $3 * interval '1 second'";
+/// A host that has just started has not said its places and rules.
+const WORK_HOSTS: &str = "SELECT host, places::int8, \
+        greatest(extract(epoch FROM clock_timestamp() - seen), 0)::float8, coalesce(rules <> $3, false) \
+    FROM summarizer.hosts WHERE log_id = $1 AND host <> $2 AND 'work' = ANY(string_to_array(roles, ',')) ORDER BY host";
 
 /// Jobs of a leader that was deposed, or that has other rules about data, are left alone.
 const CLAIM: &str = "WITH free AS (SELECT j.job FROM summarizer.jobs j \
@@ -85,6 +83,17 @@ const REPORT: &str = "INSERT INTO summarizer.reports (log_id, job, number, outco
 fn claimed(row: &Row) -> Result<ClaimedJob, SharedError> {
     let is_asked = row.try_get(1).map_err(|error| odd(&error))?;
     Ok(ClaimedJob { job: number(row, 0)?, is_asked })
+}
+
+fn work_host(row: &Row) -> Result<WorkHost, SharedError> {
+    let places: Option<i64> = row.try_get(1).map_err(|error| odd(&error))?;
+    let silent: f64 = row.try_get(2).map_err(|error| odd(&error))?;
+    Ok(WorkHost {
+        host: text(row, 0)?,
+        places: places.and_then(|places| places.try_into().ok()),
+        silent: Duration::from_secs_f64(silent.min(f64::from(u32::MAX))),
+        has_other_rules: row.try_get(3).map_err(|error| odd(&error))?,
+    })
 }
 
 fn all(jobs: &[u64]) -> Vec<i64> {
@@ -125,15 +134,14 @@ impl SharedJobs for PostgresLog {
         })
     }
 
-    fn ask(&mut self, me: &Member, jobs: &[u64]) -> Result<(), SharedError> {
+    fn ask(&mut self, me: &Member, jobs: &[u64], hosts: &[String]) -> Result<(), SharedError> {
         self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&me.to_string() as _, Type::TEXT),
                 (&all(jobs) as _, Type::INT8_ARRAY),
                 (&access.rules as _, Type::TEXT),
-                (&me.host as _, Type::TEXT),
-                (&HEARD_SECONDS as _, Type::FLOAT8),
+                (&hosts as _, Type::TEXT_ARRAY),
             ];
             session.write(runtime, ASK, &params).map(|_| ())
         })
@@ -155,13 +163,14 @@ impl SharedJobs for PostgresLog {
         self.with(|runtime, session, access| {
             let params = [(&access.log as _, Type::TEXT), (&me.to_string() as _, Type::TEXT)];
             let rows = session.read(runtime, STANDING, &params)?;
-            let standing = |row| {
-                let flag = |at| tokio_postgres::Row::try_get(row, at).map_err(|error| odd(&error));
-                let standing = match (flag(1)?, flag(2)?) {
-                    (false, _) if flag(3)? => JobStanding::Refused,
-                    (false, _) => JobStanding::Free,
-                    (true, false) => JobStanding::Held,
-                    (true, true) => JobStanding::Over,
+            let standing = |row: &Row| {
+                let flag = |at| Row::try_get(row, at).map_err(|error| odd(&error));
+                let asks: Option<Vec<String>> = row.try_get(3).map_err(|error| odd(&error))?;
+                let standing = match (flag(1)?, flag(2)?, asks) {
+                    (false, _, Some(hosts)) => JobStanding::Asks(hosts),
+                    (false, _, None) => JobStanding::Free,
+                    (true, false, _) => JobStanding::Held,
+                    (true, true, _) => JobStanding::Over,
                 };
                 Ok((number(row, 0)?, standing))
             };
@@ -206,17 +215,15 @@ impl SharedJobs for PostgresLog {
         })
     }
 
-    fn places(&mut self, me: &Member) -> Result<usize, SharedError> {
+    fn work_hosts(&mut self, me: &Member) -> Result<Vec<WorkHost>, SharedError> {
         self.with(|runtime, session, access| {
             let params = [
                 (&access.log as _, Type::TEXT),
                 (&me.host as _, Type::TEXT),
-                (&HEARD_SECONDS as _, Type::FLOAT8),
                 (&access.rules as _, Type::TEXT),
             ];
-            let rows = session.read(runtime, PLACES, &params)?;
-            let places = rows.first().map(|row| number(row, 0)).transpose()?.unwrap_or(0);
-            Ok(usize::try_from(places).unwrap_or(usize::MAX))
+            let rows = session.read(runtime, WORK_HOSTS, &params)?;
+            rows.iter().map(work_host).collect()
         })
     }
 
