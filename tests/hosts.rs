@@ -12,6 +12,7 @@
 mod hosts {
     mod homes;
     mod jobs;
+    mod orders;
     pub mod plain;
     mod queues;
     pub mod simulated;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,7 @@ use crate::contract::source::Person;
 use crate::contract::time::Day;
 use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
+use crate::control::socket::ControlClient;
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::home::Home;
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
@@ -39,6 +40,12 @@ use crate::upkeep::forget::{self, LinesNamed, Traces, Wanted};
 const LISTED: usize = 20;
 /// How often a command looks whether the service has forgotten.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The same when the question may go through the database to another host.
+const LOOK_EVERY_IF_SHARED: Duration = Duration::from_millis(500);
+/// How long a service that starts anew, or a leader that is replaced, is waited for.
+const AWAY_WITHIN: Duration = Duration::from_secs(60);
+/// How long the other hosts are waited for. A host that is away may take days.
+const OTHERS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Take texts back: destroy their summaries and everything else that was made of them
 ///
@@ -49,7 +56,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 ///
 /// Exports and runs in the home that hold a forgotten summary go with it. Your own files stay, and so do the queue, the
 /// files of other programs and backups that were made before. Ids, names, hashes and counts stay in the log. A running service ends what is under way, forgets, and goes on. Where
-/// several hosts share the log, give the order on the one that leads: all others forget as soon as they follow.
+/// several hosts share the log, the order can be given on any of them, and all forget: the command names the hosts that
+/// have not done so yet.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer forget --dry-run lease.txt
@@ -97,6 +105,9 @@ struct ForgetReport {
     copies: BTreeSet<PathBuf>,
     /// The names of the summaries.
     names: BTreeSet<String>,
+    /// The record of the log that says so. Every host that shares the log carries it out.
+    #[serde(default)]
+    fact: Option<u64>,
 }
 
 impl ForgetArgs {
@@ -116,17 +127,22 @@ impl ForgetArgs {
         let report = match &mut access {
             HomeAccess::Within(_) if is_shared && !order.dry_run => Err(not_serving()),
             HomeAccess::Within(held) => forget(context, held, &order),
-            HomeAccess::Beside(_) => ask_service(context, &mut access, order),
+            HomeAccess::Beside(_) => ask_service(context, &mut access, order, is_shared),
         };
         access.close()?;
-        self.show(context, &report?);
-        if is_shared && !self.dry_run && !context.ui.json {
-            context.ui.out("the other hosts forget as soon as they follow; `summarizer cluster status` names those that have not yet");
+        let report = report?;
+        let others = match report.fact.filter(|_| is_shared && !self.dry_run) {
+            Some(fact) => Some(hosts_without(context, fact)),
+            None => None,
+        };
+        self.show(context, &report, others.as_ref());
+        if let Some(others) = others.filter(|_| !context.ui.json) {
+            context.ui.out(others.told());
         }
         Ok(Exit::Done)
     }
 
-    fn show(&self, context: &Context, report: &ForgetReport) {
+    fn show(&self, context: &Context, report: &ForgetReport, others: Option<&OtherHosts>) {
         let backups = backups_from_before(context);
         if context.ui.json {
             return context.ui.json(&json!({
@@ -143,6 +159,7 @@ impl ForgetArgs {
                 "runs_beside": report.runs_beside,
                 "queue_lines": report.queue_lines,
                 "backups": backups,
+                "not_confirmed": others.map(OtherHosts::not_confirmed),
             }));
         }
         for name in report.names.iter().take(LISTED) {
@@ -211,7 +228,69 @@ impl ForgetArgs {
 fn not_serving() -> Failure {
     let what = "this home shares its log with other hosts, and no service runs here";
     Failure::new(Exit::Busy, what)
-        .hint("start `summarizer serve`, and give the order on the host that leads: `summarizer cluster status`")
+        .hint("start `summarizer serve` here, or give the order on a host where it runs")
+}
+
+/// Which of the hosts that share the log have carried a fact of forgetting out.
+enum OtherHosts {
+    All,
+    Not(Vec<String>),
+    /// The service did not say it.
+    Unknown,
+}
+
+impl OtherHosts {
+    fn told(&self) -> String {
+        match self {
+            OtherHosts::All => "all hosts have forgotten it".to_owned(),
+            OtherHosts::Not(hosts) => format!(
+                "not confirmed yet by {}: a host forgets as soon as it follows, and `summarizer cluster status` names \
+                 those that have not",
+                hosts.join(", ")
+            ),
+            OtherHosts::Unknown => {
+                "whether all hosts have forgotten it is not known: `summarizer cluster status` names those that have not"
+                    .to_owned()
+            }
+        }
+    }
+
+    fn not_confirmed(&self) -> Value {
+        match self {
+            OtherHosts::All => json!([]),
+            OtherHosts::Not(hosts) => json!(hosts),
+            OtherHosts::Unknown => Value::Null,
+        }
+    }
+}
+
+/// Asks the service of this home, for a while, which hosts still have to forget. The service starts anew meanwhile when
+/// it follows.
+fn hosts_without(context: &Context, fact: u64) -> OtherHosts {
+    let Ok(config) = load_config(context) else { return OtherHosts::Unknown };
+    let socket = Home::new(&context.home, &config).socket();
+    let until = Instant::now() + OTHERS_WITHIN;
+    let mut found = OtherHosts::Unknown;
+    loop {
+        let status = ControlClient::connect(&socket)
+            .and_then(|mut client| client.ask(&Question::Status))
+            .unwrap_or(Answer::Refused(String::new()));
+        if let Answer::Ok(status) = status
+            && let Some(hosts) = status["cluster"]["hosts"].as_array()
+        {
+            let has_not = |host: &&Value| host["forgotten"].as_u64().unwrap_or(0) < fact;
+            let left = hosts.iter().filter(has_not).filter_map(|host| host["host"].as_str());
+            let left: Vec<String> = left.map(str::to_owned).collect();
+            if left.is_empty() && !hosts.is_empty() {
+                return OtherHosts::All;
+            }
+            found = OtherHosts::Not(left);
+        }
+        if Instant::now() >= until {
+            return found;
+        }
+        std::thread::sleep(LOOK_EVERY_IF_SHARED);
+    }
 }
 
 /// The backups that the home knows: they still hold what is forgotten now.
@@ -274,32 +353,83 @@ fn ask_service(
     context: &Context,
     access: &mut HomeAccess,
     order: ForgetOrder,
+    is_shared: bool,
 ) -> Result<ForgetReport, Failure> {
     let answer = access.ask(context, &Question::Forget { order })?;
     let HomeAccess::Beside(client) = access else { return Err(held_by_another(context)) };
     let ticket = answer["ticket"].as_u64().unwrap_or_default();
     let bar = context.ui.progress("the service forgets", 1);
-    let answer = loop {
+    let answer = match is_shared {
+        false => answer_to(client, ticket)?,
+        true => answer_of_any_leader(context, ticket)?,
+    };
+    bar.finish_and_clear();
+    if answer["failed"].is_object() {
+        let failure = Failure::of_json(&answer["failed"]);
+        return Err(match is_shared && failure.exit == Exit::Input && follows(client) {
+            true => failure.hint(
+                "names are looked up on the host that leads; a text that was never summarized is known only where it is: \
+                 let that host lead first, with `summarizer cluster promote`",
+            ),
+            false => failure,
+        });
+    }
+    serde_json::from_value(answer).map_err(|error| {
+        Failure::new(Exit::Bug, "cannot read the answer of the service").because(&error)
+    })
+}
+
+/// What became of the order, from the service that took it.
+fn answer_to(client: &mut ControlClient, ticket: u64) -> Result<Value, Failure> {
+    loop {
         let answer = client.ask(&Question::ForgetAnswer { ticket }).map_err(|error| {
             Failure::new(Exit::Busy, "the service ended before it said what it forgot")
                 .because(&error)
                 .hint("run the command again: what was begun is finished first")
         });
         match answer? {
-            Answer::Ok(answer) if answer["ticket"].is_null() => break answer,
+            Answer::Ok(answer) if answer["ticket"].is_null() => return Ok(answer),
             Answer::Ok(_) | Answer::Starting(_) => std::thread::sleep(LOOK_EVERY),
             Answer::Refused(why) | Answer::NotFound(why) => {
                 return Err(Failure::new(Exit::Busy, why));
             }
         }
-    };
-    bar.finish_and_clear();
-    if answer["failed"].is_object() {
-        return Err(Failure::of_json(&answer["failed"]));
     }
-    serde_json::from_value(answer).map_err(|error| {
-        Failure::new(Exit::Bug, "cannot read the answer of the service").because(&error)
-    })
+}
+
+/// The same where the host that leads took it. A host that follows hands the question on, and its service starts anew
+/// to forget, so the connection ends meanwhile.
+fn answer_of_any_leader(context: &Context, ticket: u64) -> Result<Value, Failure> {
+    let socket = Home::new(&context.home, &load_config(context)?).socket();
+    let mut until = Instant::now() + AWAY_WITHIN;
+    loop {
+        let asked = ControlClient::connect(&socket)
+            .and_then(|mut client| client.ask(&Question::ForgetAnswer { ticket }));
+        let ended = |what: &str| {
+            Failure::new(Exit::Busy, what.to_owned())
+                .hint("run the command again: what was begun is finished first")
+        };
+        match asked {
+            Ok(Answer::Ok(answer)) if answer["ticket"].is_null() => return Ok(answer),
+            Ok(Answer::Ok(_) | Answer::Starting(_)) => until = Instant::now() + AWAY_WITHIN,
+            Ok(Answer::NotFound(_)) => {
+                return Err(ended("another host leads now, and does not know what was forgotten"));
+            }
+            Ok(Answer::Refused(why)) if Instant::now() >= until => return Err(ended(&why)),
+            Err(error) if Instant::now() >= until => {
+                let what = "the service ended before it said what was forgotten";
+                return Err(ended(what).because(&error));
+            }
+            Ok(Answer::Refused(_)) | Err(_) => {}
+        }
+        std::thread::sleep(LOOK_EVERY_IF_SHARED);
+    }
+}
+
+/// Whether the service follows another host.
+fn follows(client: &mut ControlClient) -> bool {
+    let status = client.ask(&Question::Status);
+    matches!(status, Ok(Answer::Ok(status)) if status["cluster"]["role"] == "follower")
 }
 
 /// Carries out an order that a service took. An error of this function leaves the home between two states, and
@@ -351,11 +481,13 @@ fn forget(
     let copies = held.copies_of(context, &|id| found.summaries.contains_key(id))?;
     left_in.extend(copies.files.iter().map(|path| path.display().to_string()));
     // What would leave is counted; what left is known afterwards.
-    let mut records = to_take;
+    let (mut records, mut fact) = (to_take, None);
     if !order.dry_run {
         // With what an earlier one left.
         let all = held.make_unreadable(context, &wanted, &found)?;
         records = held.make_anew(context, &all)?;
+        let last = forget::last_asked(held.engine.log()).map_err(|error| not_forgotten(&error))?;
+        fact = Some(last.0);
     }
     let copies = copies.folders;
     let summaries = found.summaries.into_keys().collect();
@@ -373,6 +505,7 @@ fn forget(
         runs_beside,
         copies,
         names,
+        fact,
     })
 }
 

@@ -654,10 +654,6 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
         };
         Ok(match answer_about(self.copy.follower.view(), &around, question)? {
             answers::Asked::Answered(reply) => reply,
-            answers::Asked::Order(Question::Forget { .. } | Question::ForgetAnswer { .. }) => {
-                let why = "texts are forgotten on the host that leads: `summarizer cluster status` names it";
-                Reply::Now(Answer::Refused(why.to_owned()))
-            }
             answers::Asked::Order(order) => self.forwarded(order),
         })
     }
@@ -742,7 +738,9 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
         let (store, agreement) = (follower.into_store(), Box::new(leadership));
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let aside = Aside::new(may_begin_again(context));
+        let first = random_bytes::<6>().map_err(|error| no_random_bytes(&error))?;
+        let first = first.iter().fold(0, |first, byte| first << 8 | u64::from(*byte));
+        let aside = Aside::new(may_begin_again(context), first);
         let desk = order_desk(connect, me, &locked, engine.log())?;
         let leading = Leading { context, connect, me, terms, heartbeat, lookout, page, aside };
         let ended = leading.begin(LedHome { locked, index, engine, projector, publishing });
@@ -905,7 +903,11 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Leading<'
         let mut held = HeldHome::with(self.context, locked, engine, Part::Writes)?;
         for (ticket, order) in orders {
             match forget::carry_out(self.context, &mut held, &order) {
-                Ok(answer) => self.aside.answer(ticket, answer),
+                Ok(answer) => {
+                    // Who hears the answer may ask at once which hosts have not forgotten yet.
+                    self.keeps_keys(held.engine.log());
+                    self.aside.answer(ticket, answer);
+                }
                 Err(_) if !held.engine.can_write() => return Ok(None),
                 Err(failure) => return Err(failure),
             }
@@ -935,9 +937,12 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Leading<'
     }
 }
 
+fn no_random_bytes(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot get random bytes").because(error)
+}
+
 fn member(host: &str) -> Result<Member, Failure> {
-    let random = random_bytes::<8>()
-        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let random = random_bytes::<8>().map_err(|error| no_random_bytes(&error))?;
     let start = u64::from_le_bytes(std::array::from_fn(|at| random[at]));
     Ok(Member { host: host.to_owned(), start })
 }

@@ -1,10 +1,12 @@
 //! The way of an order from a host that follows to the leader, and of the answer back.
 //!
 //! Contract. A host that gives an order learns one of three things: the answer; that the order was not carried
-//! out and never will be; or that nobody can say whether it was.
+//! out and never will be; or that nobody can say whether it was. Whatever gets lost, doubled or late, an order is
+//! carried out once at most.
 //!
 //! See docs/adr/0140-orders-on-any-host.md.
 
+use std::collections::VecDeque;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -41,70 +43,83 @@ pub fn ask<L: SharedOrders>(
     order: &[u8],
 ) -> Result<OrderAnswer, OrderError> {
     let begun = Instant::now();
-    let mut asking = Asking { connect, list: None, is_given: false, begun };
+    let (mut asking, mut list) = (Asking::new(me, id, order), None);
     loop {
-        match asking.step(me, id, order) {
-            Ok(Some(answered)) => return answered,
-            Ok(None) => std::thread::sleep(LOOK_EVERY),
-            Err(refused @ SharedError::Refused(_)) => return Err(OrderError::Shared(refused)),
-            Err(unclear) => {
-                asking.list = None;
-                if begun.elapsed() >= ANSWERED_WITHIN {
-                    return Err(match asking.is_given {
-                        true => OrderError::NoAnswer,
-                        false => OrderError::Shared(unclear),
-                    });
-                }
-                std::thread::sleep(AGAIN_AFTER);
+        let stepped = list.take().map_or_else(|| connect(), Ok).and_then(|mut open| {
+            let answered = asking.step(&mut open, begun.elapsed())?;
+            Ok((open, answered))
+        });
+        match stepped {
+            Ok((_, Some(answered))) => return answered,
+            Ok((open, None)) => {
+                list = Some(open);
+                std::thread::sleep(LOOK_EVERY);
             }
+            Err(error) => match asking.failed(error, begun.elapsed()) {
+                Some(told) => return Err(told),
+                None => std::thread::sleep(AGAIN_AFTER),
+            },
         }
     }
 }
 
-struct Asking<'a, L> {
-    connect: &'a Connect<L>,
-    list: Option<L>,
+/// An order on its way.
+pub struct Asking<'a> {
+    me: &'a Member,
+    id: &'a str,
+    order: &'a [u8],
     /// Somebody may have taken it.
+    may_be_given: bool,
+    /// It is there, or was.
     is_given: bool,
-    begun: Instant,
 }
 
-type Answered = Result<OrderAnswer, OrderError>;
+pub type Answered = Result<OrderAnswer, OrderError>;
 
-impl<L: SharedOrders> Asking<'_, L> {
-    /// One look; `None` while there is no answer.
-    fn step(
+impl<'a> Asking<'a> {
+    pub fn new(me: &'a Member, id: &'a str, order: &'a [u8]) -> Asking<'a> {
+        Asking { me, id, order, may_be_given: false, is_given: false }
+    }
+
+    /// One look, so long after the beginning; `None` while there is no answer.
+    pub fn step<L: SharedOrders>(
         &mut self,
-        me: &Member,
-        id: &str,
-        order: &[u8],
+        list: &mut L,
+        after: Duration,
     ) -> Result<Option<Answered>, SharedError> {
-        let list = match &mut self.list {
-            Some(list) => list,
-            none => none.insert((self.connect)()?),
-        };
         if !self.is_given {
-            // Without an answer it may be there all the same.
-            let given = list.give(me, id, order);
-            self.is_given = !matches!(given, Err(SharedError::Refused(_)));
+            // Without an answer it may be there all the same. Under the same id it can be given again.
+            let given = list.give(self.me, self.id, self.order);
+            self.may_be_given |= !matches!(given, Err(SharedError::Refused(_)));
             given?;
+            self.is_given = true;
         }
-        match list.order_standing(id)? {
+        match list.order_standing(self.id)? {
             OrderStanding::Answered(answer) => {
-                list.drop_order(id)?;
+                // The answer counts, whatever becomes of the row.
+                let _ = list.drop_order(self.id);
                 Ok(Some(Ok(answer)))
             }
             OrderStanding::Lost => {
-                list.drop_order(id)?;
+                list.drop_order(self.id)?;
                 Ok(Some(Err(OrderError::NoAnswer)))
             }
-            OrderStanding::Waits if self.begun.elapsed() >= TAKEN_WITHIN => {
-                Ok(list.withdraw_order(id)?.then_some(Err(OrderError::NotTaken)))
+            OrderStanding::Waits if after >= TAKEN_WITHIN => {
+                Ok(list.withdraw_order(self.id)?.then_some(Err(OrderError::NotTaken)))
             }
-            OrderStanding::Taken if self.begun.elapsed() >= ANSWERED_WITHIN => {
-                Ok(Some(Err(OrderError::NoAnswer)))
-            }
+            OrderStanding::Taken if after >= ANSWERED_WITHIN => Ok(Some(Err(OrderError::NoAnswer))),
             OrderStanding::Waits | OrderStanding::Taken => Ok(None),
+        }
+    }
+
+    /// What an error means for the order; `None` when it is tried again.
+    pub fn failed(&self, error: SharedError, after: Duration) -> Option<OrderError> {
+        match error {
+            SharedError::Refused(_) if self.may_be_given => Some(OrderError::NoAnswer),
+            refused @ SharedError::Refused(_) => Some(OrderError::Shared(refused)),
+            SharedError::Unclear(_) if after < ANSWERED_WITHIN => None,
+            SharedError::Unclear(_) if self.may_be_given => Some(OrderError::NoAnswer),
+            unclear @ SharedError::Unclear(_) => Some(OrderError::Shared(unclear)),
         }
     }
 }
@@ -125,7 +140,7 @@ impl OrderDesk {
         carry_out: CarryOut,
     ) -> std::io::Result<OrderDesk> {
         let (stop, stopped) = bounded(0);
-        let mut desk = OrderTaking { me, carry_out, taken: Vec::new(), answered: Vec::new() };
+        let mut desk = OrderTaking::new(me, carry_out);
         let thread = std::thread::Builder::new().name("orders".to_owned());
         let thread = thread.spawn(move || desk.run(&connect, &stopped))?;
         Ok(OrderDesk { stop, thread })
@@ -138,16 +153,27 @@ impl OrderDesk {
     }
 }
 
-struct OrderTaking {
+/// The leader's side of orders.
+pub struct OrderTaking {
     me: Member,
     carry_out: CarryOut,
     /// Not carried out yet, the oldest last.
     taken: Vec<GivenOrder>,
     /// Answers that are not delivered yet.
     answered: Vec<(String, OrderAnswer)>,
+    /// Orders that were carried out, the newest last.
+    had: VecDeque<String>,
 }
 
+/// Most orders that are remembered. What was given before them is taken by nobody.
+const HAD_MAX: usize = 1000;
+
 impl OrderTaking {
+    pub fn new(me: Member, carry_out: CarryOut) -> OrderTaking {
+        let (taken, answered, had) = (Vec::new(), Vec::new(), VecDeque::new());
+        OrderTaking { me, carry_out, taken, answered, had }
+    }
+
     fn run<L: SharedOrders>(&mut self, connect: &Connect<L>, stopped: &Receiver<()>) {
         let (mut list, mut rest) = (None, LOOK_EVERY);
         while stopped.recv_timeout(rest) == Err(RecvTimeoutError::Timeout) {
@@ -162,17 +188,23 @@ impl OrderTaking {
         }
     }
 
-    fn step<L: SharedOrders>(&mut self, list: &mut L) -> Result<(), SharedError> {
+    /// Takes what waits, carries it out, and delivers the answers. After an error it is repeated.
+    pub fn step<L: SharedOrders>(&mut self, list: &mut L) -> Result<(), SharedError> {
         while let Some((id, answer)) = self.answered.first() {
             list.answer_order(&self.me, id, answer)?;
             self.answered.remove(0);
         }
         if self.taken.is_empty() {
             self.taken = list.take_orders(&self.me)?;
+            self.taken.retain(|order| !self.had.contains(&order.id));
             self.taken.reverse();
         }
         while let Some(order) = self.taken.pop() {
             let answer = (self.carry_out)(&order.bytes);
+            self.had.push_back(order.id.clone());
+            if self.had.len() > HAD_MAX {
+                self.had.pop_front();
+            }
             self.answered.push((order.id, answer));
             let (id, answer) = &self.answered[self.answered.len() - 1];
             list.answer_order(&self.me, id, answer)?;

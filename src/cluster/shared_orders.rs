@@ -41,7 +41,8 @@ pub enum OrderStanding {
 
 /// The orders of one log.
 pub trait SharedOrders: Send {
-    /// Gives an order under an id that no other order has. Twice is as good as once.
+    /// Gives an order under an id that no other order has. Twice is as good as once, for an hour: also when it was taken,
+    /// answered or withdrawn meanwhile, because a call without an answer may be carried out late.
     fn give(&mut self, me: &Member, id: &str, order: &[u8]) -> Result<(), SharedError>;
 
     fn order_standing(&mut self, id: &str) -> Result<OrderStanding, SharedError>;
@@ -49,10 +50,11 @@ pub trait SharedOrders: Send {
     /// Takes an order back that nobody has taken. False when somebody has.
     fn withdraw_order(&mut self, id: &str) -> Result<bool, SharedError>;
 
-    /// Removes an order that was answered or is lost.
+    /// Nobody asks any more for an order that was answered or is lost.
     fn drop_order(&mut self, id: &str) -> Result<(), SharedError>;
 
-    /// Takes the orders that wait, the oldest first. None for a host that does not lead.
+    /// Takes the orders that wait, the oldest first, and tells those again that this start took and did not answer: it may
+    /// not know of them. None for a host that does not lead.
     fn take_orders(&mut self, me: &Member) -> Result<Vec<GivenOrder>, SharedError>;
 
     /// Answers an order that this start took.

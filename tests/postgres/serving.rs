@@ -435,7 +435,7 @@ fn orders_reach_the_leader(team: &mut Team, follows: usize) {
     let (went, told) = done(host, &["retry", "nothing"]);
     assert!(!went && told.contains("nothing"), "{told}");
     let (went, told) = done(host, &["forget", "shared.txt"]);
-    assert!(!went && told.contains("the host that leads"), "{told}");
+    assert!(!went && told.contains("shared.txt") && told.contains("cluster promote"), "{told}");
 
     let places = || {
         let status = host.json(&["status"])?;

@@ -26,13 +26,16 @@ const GIVE: &str = "WITH old AS (DELETE FROM summarizer.orders WHERE log_id = $1
 const STANDING: &str = "SELECT o.taker IS NULL, coalesce(o.taker = h.leader, false), o.answer, coalesce(o.seq, 0) \
     FROM summarizer.orders o JOIN summarizer.heads h ON h.log_id = o.log_id WHERE o.log_id = $1 AND o.id = $2";
 
-const WITHDRAW: &str = "DELETE FROM summarizer.orders WHERE log_id = $1 AND id = $2 AND taker IS NULL RETURNING 0::int8";
+/// The row stays, as taken by nobody: a giving that comes late must find it.
+const WITHDRAW: &str = "UPDATE summarizer.orders SET taker = '-', question = '' \
+    WHERE log_id = $1 AND id = $2 AND taker IS NULL RETURNING 0::int8";
 
-const DROP: &str = "DELETE FROM summarizer.orders WHERE log_id = $1 AND id = $2 RETURNING 0::int8";
+const DROP: &str = "UPDATE summarizer.orders SET taker = '-', question = '', answer = NULL \
+    WHERE log_id = $1 AND id = $2 RETURNING 0::int8";
 
 const TAKE: &str = "WITH waiting AS (SELECT o.id FROM summarizer.orders o \
         JOIN summarizer.heads h ON h.log_id = o.log_id AND h.leader = $2 \
-        WHERE o.log_id = $1 AND o.taker IS NULL AND o.given > clock_timestamp() - $4 * interval '1 second' \
+        WHERE o.log_id = $1 AND (o.taker IS NULL OR o.taker = $2 AND o.answer IS NULL) AND o.given > clock_timestamp() - $4 * interval '1 second' \
         ORDER BY o.given, o.id LIMIT $3 FOR UPDATE OF o SKIP LOCKED) \
     UPDATE summarizer.orders o SET taker = $2 FROM waiting WHERE o.log_id = $1 AND o.id = waiting.id \
     RETURNING o.id, o.question, (extract(epoch FROM o.given) * 1000000)::int8";
