@@ -276,6 +276,7 @@ impl Bench {
         let options = IntakeOptions {
             host: String::new(),
             path: self.home.queue.clone(),
+            reads_own: true,
             tail: TailOptions::default(),
             lines_max: BATCH,
             bytes_max: self.config.commit_bytes_max,

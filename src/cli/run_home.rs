@@ -87,7 +87,7 @@ pub(crate) fn run_service(
         held.finish_digests(context)?;
     }
     let aside = match until {
-        Until::Stopped => Some(Aside::new(may_begin_again(context))),
+        Until::Stopped => Some(Aside::new(may_begin_again(context), 0)),
         Until::Drained(_) => None,
     };
     let mut page = None;
@@ -213,7 +213,7 @@ pub(super) fn run_open(
         }
         Until::Drained(_) => None,
     };
-    let folder_home = home.clone();
+    let (folder_home, ingests) = (home.clone(), config.ingests());
     let session = session_start(context, &config, command)?;
     let batches = BatchThread::start(
         Arc::clone(&worker),
@@ -254,8 +254,8 @@ pub(super) fn run_open(
         lead: beside.lead,
     };
     let folders = match until {
-        Until::Stopped => Some(FolderWatch::start(context, &watched, &folder_home)),
-        Until::Drained(_) => None,
+        Until::Stopped if ingests => Some(FolderWatch::start(context, &watched, &folder_home)),
+        Until::Stopped | Until::Drained(_) => None,
     };
     let watching = RunWatch::start(disk, Some(run_logs), Arc::clone(&runs)).map_err(|error| {
         Failure::new(Exit::Storage, "cannot watch the folder of run logs").because(&error)

@@ -276,6 +276,11 @@ impl Config {
         self.cluster.as_ref().map(ClusterConfig::host_name).unwrap_or_default()
     }
 
+    /// Whether lines of this home are taken in, and watched folders.
+    pub(crate) fn ingests(&self) -> bool {
+        self.cluster.as_ref().is_none_or(|shared| shared.roles.contains(&cluster::Role::Ingest))
+    }
+
     /// Puts defaults, a file and the environment together.
     ///
     /// `environment` holds the `SUMMARIZER_` variables and `BUS_HOME` only; `cores` is the default worker count.

@@ -69,6 +69,8 @@ pub struct IntakeOptions {
     /// The name of this host; empty when it has the log alone.
     pub host: String,
     pub path: PathBuf,
+    /// Whether lines of this host are taken in. Those of other hosts are taken in all the same.
+    pub reads_own: bool,
     pub tail: TailOptions,
     pub lines_max: usize,
     pub bytes_max: usize,
@@ -98,8 +100,9 @@ impl Intake {
         check: Option<&SourceCheck>,
         others: Option<Box<dyn OtherQueues>>,
     ) -> Result<Intake, QueueError> {
-        let disk = Arc::clone(&machine.disk);
-        let tailer = Tailer::open(disk, &options.path, position, options.tail)?;
+        let open =
+            || Tailer::open(Arc::clone(&machine.disk), &options.path, position, options.tail);
+        let tailer = options.reads_own.then(open).transpose()?;
         let (out, messages) = bounded(READ_AHEAD);
         let (to_parse, inbox) = bounded::<Promised>(READ_AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
@@ -134,17 +137,19 @@ impl Intake {
             let thread = thread.spawn(move || read_others(others, &hand_over, &stop));
             threads.push(thread.map_err(spawned("start reading other queues beside"))?);
         }
-        let reader = Reading {
-            clock: Arc::clone(&machine.clock),
-            tailer,
-            watcher: Watcher::new(&options.path),
-            options: options.clone(),
-            hand_over,
-            stop: Arc::clone(&stop),
-        };
-        let thread = std::thread::Builder::new().name("intake".to_owned());
-        let reading = thread.spawn(move || reader.run());
-        threads.push(reading.map_err(spawned("start reading"))?);
+        if let Some(tailer) = tailer {
+            let reader = Reading {
+                clock: Arc::clone(&machine.clock),
+                tailer,
+                watcher: Watcher::new(&options.path),
+                options: options.clone(),
+                hand_over,
+                stop: Arc::clone(&stop),
+            };
+            let thread = std::thread::Builder::new().name("intake".to_owned());
+            let reading = thread.spawn(move || reader.run());
+            threads.push(reading.map_err(spawned("start reading"))?);
+        }
         Ok(Intake { messages, stop, threads })
     }
 

@@ -9,6 +9,7 @@ use crossbeam_channel::{bounded, never};
 use crate::control::socket::ControlServer;
 use crate::os::memory::use_small_pages;
 use crate::projections::projector::Projector;
+use crate::seam::position::Position;
 use crate::seam::tail::TailOptions;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
@@ -109,14 +110,16 @@ impl Service {
         marks: &QueueMarks,
     ) -> Result<Result<Intake, ServiceError>, ServiceError> {
         let host = self.config.queue_host();
-        let position = marks.place_in(&host, &self.machine.disk, &self.home.queue);
-        let position = match position {
+        let reads_own = self.config.ingests();
+        let place = || marks.place_in(&host, &self.machine.disk, &self.home.queue);
+        let position = match if reads_own { place() } else { Ok(Position::START) } {
             Ok(position) => position,
             Err(error) => return Ok(Err(error.into())),
         };
         let options = IntakeOptions {
             host,
             path: self.home.queue.clone(),
+            reads_own,
             tail: TailOptions {
                 max_line_bytes: self.config.line_bytes_max,
                 partial_line_grace_ms: self.config.partial_line_grace_ms,
