@@ -34,6 +34,8 @@ mod simulated;
 mod support;
 #[path = "hosts/vectors.rs"]
 mod vectors;
+#[path = "postgres/watching.rs"]
+mod watching;
 #[path = "postgres/working.rs"]
 mod working;
 
@@ -195,12 +197,14 @@ fn word_comes_at_once(team: &Access) {
     let strict = Access { rules: "others".to_owned(), ..team.clone() };
     let claimed = log(&strict).claim_jobs(&member("two", 1), 9, LEASE).unwrap();
     assert!(claimed.is_empty(), "a host with other rules about data takes no work");
-    for (rules, places) in [("others", 0), (team.rules.as_str(), 4)] {
+    for (rules, is_other) in [("others", true), (team.rules.as_str(), false)] {
         let worker = Access { host: "two".to_owned(), rules: rules.to_owned(), ..team.clone() };
         let mut worker = log(&worker);
         worker.settle().unwrap();
         worker.hold_jobs(&member("two", 1), 4, LEASE, &[]).unwrap();
-        assert_eq!(leads.places(&me).unwrap(), places, "places of a host with the rules {rules:?}");
+        let others = leads.work_hosts(&me).unwrap();
+        let found = others.iter().find(|other| other.host == "two").unwrap();
+        assert_eq!((found.places, found.has_other_rules), (Some(4), is_other), "{rules:?}");
     }
     assert!(waits.wait_for_word(LONG).unwrap());
     leads.remove(&me, &[1]).unwrap();
@@ -251,14 +255,18 @@ fn orders_are_carried_out_once(servers: &Servers, url: &str) {
     let taken = desk.take_orders(&leads).unwrap();
     let bytes: Vec<&[u8]> = taken.iter().map(|order| &*order.bytes).collect();
     assert_eq!(bytes, [&b"pause"[..], b"resume"]);
-    assert!(desk.take_orders(&leads).unwrap().is_empty());
+    assert_eq!(desk.take_orders(&leads).unwrap(), taken, "it may not have heard the answer");
     assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Taken);
     assert!(!other.withdraw_order("a").unwrap(), "somebody has it");
     let answer = OrderAnswer { bytes: b"done".to_vec(), seq: Seq(5) };
     desk.answer_order(&leads, "a", &answer).unwrap();
     assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Answered(answer.clone()));
+    assert_eq!(desk.take_orders(&leads).unwrap(), taken[1..]);
     other.drop_order("a").unwrap();
     assert_eq!(other.order_standing("a").unwrap(), OrderStanding::Lost);
+    // A giving that comes late.
+    other.give(&follows, "a", b"pause").unwrap();
+    assert_eq!(desk.take_orders(&leads).unwrap(), taken[1..]);
 
     // Who took the other one leads no more.
     desk.release(&leads).unwrap();
@@ -273,6 +281,9 @@ fn orders_are_carried_out_once(servers: &Servers, url: &str) {
         .sql(0, "UPDATE summarizer.orders SET given = given - interval '1 minute' WHERE id = 'c'");
     assert!(other.take_orders(&follows).unwrap().is_empty());
     assert!(other.withdraw_order("c").unwrap());
+    other.give(&follows, "c", b"pause").unwrap();
+    servers.sql(0, "UPDATE summarizer.orders SET given = clock_timestamp() WHERE id = 'c'");
+    assert!(other.take_orders(&follows).unwrap().is_empty(), "it was withdrawn");
 
     // The whole way, also when the answer cannot be delivered at first.
     let connect: Connect<PostgresLog> = {
@@ -305,10 +316,9 @@ fn orders_are_carried_out_once(servers: &Servers, url: &str) {
     }
     desk.finish();
     assert_eq!(*count.lock(), 2);
-    assert_eq!(
-        servers.sql(0, "SELECT count(*) FROM summarizer.orders WHERE log_id = 'orders'"),
-        ["1"]
-    );
+    let left = "SELECT id FROM summarizer.orders WHERE log_id = 'orders' \
+        AND (taker <> '-' OR question <> '' OR answer IS NOT NULL)";
+    assert_eq!(servers.sql(0, left), ["b"], "no words are left of the others");
     let refused = orders::ask(&connect, &follows, "f", b"nobody takes it");
     assert!(matches!(refused, Err(OrderError::NotTaken)), "{refused:?}");
 }
@@ -485,6 +495,20 @@ fn tls_is_checked(servers: &Servers, team: &Access) {
     }
     let why = refused(log(&trusting(None)).settle());
     assert!(why.contains("certificate is not trusted"), "{why}");
+    // A certificate that has ended is refused, although its authority is trusted.
+    servers.use_tls(0, &fixtures.join("expired.pem"), &fixtures.join("server.key"));
+    let old = std::fs::read(fixtures.join("expired-ca.pem")).unwrap();
+    let until = Instant::now() + LONG;
+    loop {
+        // The server takes the new file a moment later.
+        let why = refused(log(&trusting(Some(&old))).settle());
+        if why.contains("certificate has ended") {
+            break;
+        }
+        assert!(why.contains("not trusted") && Instant::now() < until, "{why}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    servers.use_tls(0, &fixtures.join("server.pem"), &fixtures.join("server.key"));
 }
 
 fn a_server_that_hangs_is_given_up(servers: &mut Servers, team: &Access) {

@@ -315,6 +315,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
     let Standing { server, answered, epoch, leader, end, start, hosts, .. } = &standing;
     let release = format!("{}.{}", server.version / 10_000, server.version % 10_000);
     let lag = |host: &HostStanding| host.applied.map(|applied| end.n.saturating_sub(applied));
+    let unconfirmed = standing.unconfirmed(access.durability);
     if context.ui.json {
         let hosts: Vec<_> = hosts
             .iter()
@@ -323,6 +324,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
                     "host": host.host, "release": host.release, "shipped": host.shipped,
                     "applied": host.applied, "lag": lag(host), "silent_seconds": host.silent,
                     "attempts": host.attempts, "places": host.places, "forgotten": host.forgotten,
+                    "agrees": host.agrees,
                     "roles": host.roles.as_ref().map(|roles| roles.split(',').collect::<Vec<_>>()),
                 })
             })
@@ -340,6 +342,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
             "end": {"commit": end.n, "seq": end.seq.0, "hash": end.hash.hex()},
             "start": {"commit": start.n, "seq": start.seq.0}, "hosts": hosts,
             "forgotten": standing.forgotten, "not_forgotten": standing.not_forgotten().collect::<Vec<_>>(),
+            "differing": standing.differing().collect::<Vec<_>>(), "unconfirmed": unconfirmed,
         }));
         return Ok(Exit::Done);
     }
@@ -382,12 +385,25 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
         })
         .collect();
     context.ui.table(&["HOST", "RELEASE", "SHIPPED", "APPLIED", "BEHIND", "WORK", "SEEN"], &rows);
+    if let Some(why) = &unconfirmed {
+        context.ui.out(format!("{} {why}", ui::red("every host waits:")));
+    }
+    for host in standing.differing() {
+        context.ui.out(format!("{} {}", ui::red("different:"), told_difference(host)));
+    }
     for host in standing.not_forgotten() {
         context.ui.out(format!(
             "{host} may still hold what was forgotten; its service removes it when it runs"
         ));
     }
     Ok(Exit::Done)
+}
+
+/// What is said of a host that applied something else than the list has.
+pub(super) fn told_difference(host: &str) -> String {
+    format!(
+        "the log of {host} is no part of the list; run `summarizer cluster verify` there before anything else"
+    )
 }
 
 fn check(context: &Context, access: &Access) -> Result<Exit, Failure> {
@@ -424,12 +440,16 @@ fn check(context: &Context, access: &Access) -> Result<Exit, Failure> {
             return Ok(Exit::Wrong);
         }
     };
+    // What the others said of themselves. Only a check in their own homes reads their records.
+    let differing: Vec<&str> = standing.differing().filter(|host| *host != access.host).collect();
+    let exit = if differing.is_empty() { Exit::Done } else { Exit::Wrong };
     if context.ui.json {
         context.ui.json(&json!({
-            "ok": true, "log": access.log, "commits": commits, "records": records,
+            "ok": differing.is_empty(), "log": access.log, "commits": commits, "records": records,
             "seq": head.0.0, "hash": head.1.hex(), "commit": place.n, "behind": end.n - place.n,
+            "differing": differing,
         }));
-        return Ok(Exit::Done);
+        return Ok(exit);
     }
     context.ui.out(format!(
         "{} {} in {}; this home ends at record {}, {} behind",
@@ -439,7 +459,10 @@ fn check(context: &Context, access: &Access) -> Result<Exit, Failure> {
         head.0,
         ui::count(end.n - place.n, "commit")
     ));
-    Ok(Exit::Done)
+    for host in differing {
+        context.ui.out(format!("{} {}", ui::red("different:"), told_difference(host)));
+    }
+    Ok(exit)
 }
 
 fn trim(context: &Context, access: &Access, backup: &Path) -> Result<Exit, Failure> {

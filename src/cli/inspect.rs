@@ -160,7 +160,11 @@ fn host_words(host: &Value) -> String {
         true => format!(", {}", ui::yellow(&format!("silent for {silent:.0} s"))),
         false => String::new(),
     };
-    format!("{} {far}{heard}", text(&host["host"]))
+    let differs = match host["agrees"].as_bool() {
+        Some(false) => format!(", {}", ui::red("its log is no part of the list")),
+        _ => String::new(),
+    };
+    format!("{} {far}{heard}{differs}", text(&host["host"]))
 }
 
 /// The lines of `status`, one section after the other.

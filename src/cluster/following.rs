@@ -133,13 +133,24 @@ impl<L: SharedLog> Following<L> {
         let (seq, hash) = replica.head();
         let place = match self.place {
             Some(place) => place,
-            None => self.list.find(seq, hash)?.ok_or(MemberError::Differs { seq })?,
+            None => match self.list.find(seq, hash)? {
+                Some(place) => place,
+                None => return Err(self.differs(seq, hash)),
+            },
         };
         self.place = Some(place);
         match self.list.read_after(&place, READ_BYTES)? {
             Reading::Behind(commits) => Ok(commits),
-            Reading::Differs => Err(MemberError::Differs { seq }),
+            Reading::Differs => Err(self.differs(seq, hash)),
         }
+    }
+
+    /// This host stops. Whether the others can hear why changes nothing for it.
+    fn differs<E>(&mut self, seq: Seq, hash: Digest) -> MemberError<E> {
+        if let Err(error) = self.list.tell_difference(hash) {
+            tracing::debug!(%error, "the others do not hear that this log is no part of the list");
+        }
+        MemberError::Differs { seq }
     }
 
     fn apply<R: Replica>(

@@ -77,6 +77,8 @@ mod tests {
             silent: 0.5,
             attempts: 0,
             places: Some(4),
+            forgotten: None,
+            agrees: Some(true),
         }
     }
 

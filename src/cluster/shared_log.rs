@@ -121,6 +121,12 @@ pub trait SharedLog: Send {
     /// Reads on from a place, about so many bytes.
     fn read_after(&mut self, place: &End, bytes: usize) -> Result<Reading, SharedError>;
 
+    /// Says that the log of this host, which ends with this hash, is no part of the list. It is for people.
+    fn tell_difference(&mut self, hash: Digest) -> Result<(), SharedError> {
+        let _ = hash;
+        Ok(())
+    }
+
     /// Makes a write of its own. Once it is confirmed, so is everything that was read before.
     fn settle(&mut self) -> Result<(), SharedError>;
 

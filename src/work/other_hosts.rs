@@ -22,6 +22,10 @@ pub struct SeenHost {
     /// Attempts that it carries out for the leader, and how many it takes at a time.
     pub attempts: u64,
     pub places: Option<i32>,
+    /// A record: nothing is left there of what was forgotten by then.
+    pub forgotten: Option<u64>,
+    /// Whether its log ended as the list does there; `None` when nobody can say.
+    pub agrees: Option<bool>,
 }
 
 impl SeenHost {
@@ -29,7 +33,7 @@ impl SeenHost {
         json!({
             "host": self.host, "leads": self.leads, "release": self.release, "roles": self.roles,
             "behind": self.behind, "silent_seconds": self.silent, "attempts": self.attempts,
-            "places": self.places,
+            "places": self.places, "forgotten": self.forgotten, "agrees": self.agrees,
         })
     }
 }

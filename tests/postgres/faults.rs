@@ -25,6 +25,20 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The exit code after which a service is started again, whatever happened: an error of the storage.
 const STORAGE: i32 = 6;
 const DISK_BYTES: u64 = 400 << 20;
+const ZOMBIE: &str = "a leader slept until another one led";
+const FULL_DISK: &str = "a disk was full";
+/// What happens to hosts, servers and connections.
+const FAULTS: [&str; 9] = [
+    "a host was killed",
+    "a host was stopped for a while",
+    ZOMBIE,
+    "a host ended in order",
+    "connections were cut or lost an answer",
+    "a standby was killed",
+    "a server was stopped for a while",
+    "a standby was promoted",
+    FULL_DISK,
+];
 
 struct Plan {
     lasts: Duration,
@@ -132,7 +146,7 @@ impl Team {
     }
 
     fn zombies(&self) -> u32 {
-        self.happened.get("a leader slept until another one led").copied().unwrap_or(0)
+        self.happened.get(ZOMBIE).copied().unwrap_or(0)
     }
 
     fn pause(&mut self, from_ms: u64, to_ms: u64) {
@@ -239,7 +253,7 @@ impl Team {
                 self.servers.rejoin(old, self.primary);
             }
             _ if self.disk.is_some() => {
-                self.count("a disk was full");
+                self.count(FULL_DISK);
                 let _nobody_writes = gate.lock();
                 self.disk.as_ref().unwrap().fill(Duration::from_secs(2));
             }
@@ -253,7 +267,7 @@ impl Team {
         self.hosts[leader].signal(Signal::STOP);
         self.another_leads(leader, Instant::now());
         self.hosts[leader].signal(Signal::CONT);
-        self.count("a leader slept until another one led");
+        self.count(ZOMBIE);
     }
 }
 
@@ -332,6 +346,13 @@ fn no_fault_loses_or_doubles_a_line() {
         times[times.len() / 2],
         times.last()
     );
+    assert!(team.zombies() >= zombies, "{:?}", team.happened);
+    if deep() {
+        let can = |fault: &&str| *fault != FULL_DISK || team.disk.is_some();
+        let missed: Vec<&str> =
+            FAULTS.into_iter().filter(can).filter(|one| !team.happened.contains_key(one)).collect();
+        assert!(missed.is_empty(), "this never happened: {missed:?}");
+    }
     for host in &mut team.hosts {
         host.end(Signal::TERM);
     }
@@ -345,6 +366,7 @@ fn no_fault_loses_or_doubles_a_line() {
         let outcomes = host.outcomes();
         assert!(outcomes.values().all(|count| *count == 1), "a line has two outcomes");
         assert_eq!(outcomes.len() as u64, sent);
+        no_summary_is_there_twice(host);
     }
     let acks = [0, 1, 2].map(|at| team.hosts[at].home.read("run/ack.jsonl"));
     assert!(acks[0] == acks[1] && acks[1] == acks[2], "acks differ between hosts");
@@ -354,6 +376,24 @@ fn no_fault_loses_or_doubles_a_line() {
     let trees = [0, 1, 2].map(|at| files_of(&team.hosts[at]));
     assert!(trees[0].len() > 1, "nothing was published");
     assert!(trees[0] == trees[1] && trees[1] == trees[2], "published files differ between hosts");
+}
+
+/// Each text is its own, so each request that was completed has a summary of its own, and nothing else has one.
+fn no_summary_is_there_twice(host: &Host) {
+    let mut ids: BTreeMap<String, u32> = BTreeMap::new();
+    for (name, bytes) in files_of(host) {
+        if !name.starts_with("/summaries/") || !name.ends_with(".jsonl") {
+            continue;
+        }
+        for line in String::from_utf8(bytes).unwrap().lines() {
+            let item: serde_json::Value = serde_json::from_str(line).unwrap();
+            *ids.entry(item["summary_id"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    let twice: Vec<_> = ids.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "{}: summaries are there twice: {twice:?}", host.name);
+    let completed = host.home.acks().iter().filter(|ack| ack["status"] == "completed").count();
+    assert_eq!(ids.len(), completed, "{}: a summary for each completed request", host.name);
 }
 
 struct Stops<'s>(&'s AtomicBool);

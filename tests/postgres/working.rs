@@ -231,3 +231,52 @@ fn scheduled_work_runs_on_all_hosts(hosts: &mut [Host], models: &[Server], each:
     assert_eq!(calls.iter().sum::<usize>(), 40 * each, "each call is made once");
     assert!(calls.iter().all(|count| *count >= 5 * each), "{calls:?}");
 }
+
+/// Each host counts what the others spent as soon as it has their commits, so all together stop at the budget of the day.
+/// Only what was under way on the others can exceed it.
+#[test]
+fn the_budget_of_a_day_is_for_all_hosts() {
+    let Some(servers) = Servers::start(0) else { return };
+    let url = servers.url(&[servers.port(0)], "postgres:secret-word");
+    let models = [model(), model()];
+    // Each answer has 7 tokens, which cost 7 thousandths; 100 are reserved for it.
+    let of = |name, model: &Server| {
+        let more = format!(
+            "[budget]\nmax_cost_per_day = 0.5\n[workers]\ncount = 1\nmax_in_flight_per_provider = 2\n\
+             [provider.slow]\nkind = \"openai\"\nbase_url = \"{}/v1\"\nmodel = \"m\"\nmax_tokens = 100\nprice_in = 0\n\
+             price_out = 1000\n[flow.\"{ACTIVE}\"]\nprovider = \"slow\"\n",
+            model.base
+        );
+        Host::with(name, &url, &more)
+    };
+    let mut hosts = [of("a", &models[0]), of("b", &models[1])];
+    hosts[0].json(&["cluster", "init"]).unwrap();
+    hosts[1].json(&["cluster", "join"]).unwrap();
+    hosts[0].serve();
+    wait_for("a leads", || (hosts[0].role().as_deref() == Some("leader")).then_some(()));
+    produce(&hosts, 0, 0..1, &[0, 1]);
+    wait_for_outcomes(&hosts[0], 1);
+    hosts[1].serve();
+    wait_for("b has places for work", || {
+        let places = "SELECT count(*) FROM summarizer.hosts WHERE places > 0";
+        (servers.sql(0, places) == ["1"]).then_some(())
+    });
+    produce(&hosts, 0, 1..101, &[0, 1]);
+    let calls = || models.iter().map(|model| model.seen().len()).sum::<usize>();
+    let mut before = (calls(), Instant::now());
+    let calls = wait_for("no host calls any more", || {
+        if calls() != before.0 {
+            before = (calls(), Instant::now());
+        }
+        (before.0 > 40 && before.1.elapsed() > Duration::from_secs(5)).then_some(before.0)
+    });
+    println!("{calls} calls");
+    let spent = calls as f64 * 0.007;
+    let under_way = 2.0 * 2.0 * 0.007;
+    assert!(spent <= 0.5 + under_way, "{spent}");
+    assert!(models.iter().all(|model| model.seen().len() > 5), "both hosts call");
+    assert!(hosts[0].outcomes().len() < 101, "the others wait for the next day");
+    for host in &mut hosts {
+        host.end(Signal::TERM);
+    }
+}

@@ -1,9 +1,10 @@
 //! The log that this home shares with other hosts: the database, the leader, and how far this host is.
 
 use super::{Context, Findings, Verdict};
+use crate::cli::cluster::told_difference;
 use crate::cli::ui;
 use crate::cluster::access::access;
-use crate::cluster::postgres::{Cluster, Durability, ServerHealth, Standing};
+use crate::cluster::postgres::{Cluster, Durability, HostStanding, ServerHealth, Standing};
 use crate::cluster::shared_log::SharedError;
 use crate::config::Config;
 
@@ -52,6 +53,9 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
         ),
     );
     look_at_server(&standing, access.durability, findings);
+    if let Some(told) = limits_together(config, hosts) {
+        findings.fine(NAME, told);
+    }
     let late = context.machine.clock.now().0 - clock_ms;
     if late.abs() > CLOCK_MS_MAX {
         let what = format!(
@@ -88,6 +92,9 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
         findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
         findings.hint(format!("if it left for good: `summarizer cluster leave {}`", host.host));
     }
+    for host in standing.differing() {
+        findings.wrong(NAME, told_difference(host), "summarizer cluster verify");
+    }
     for host in standing.not_forgotten() {
         let what = format!("the host {host} may still hold what was forgotten");
         findings.add(NAME, Verdict::Notice, what, "summarizer cluster status");
@@ -102,13 +109,39 @@ pub(super) fn look_at_cluster(context: &Context, config: &Config, findings: &mut
     }
 }
 
+/// Each host counts the calls that it makes itself, so that no call waits for the database.
+fn limits_together(config: &Config, hosts: &[HostStanding]) -> Option<String> {
+    let works = |host: &&HostStanding| {
+        let roles = host.roles.as_deref().unwrap_or_default();
+        host.silent <= SILENT_SECONDS_MAX && roles.split(',').any(|role| role == "work")
+    };
+    let count = hosts.iter().filter(works).count() as u64;
+    if count < 2 || config.providers.is_empty() {
+        return None;
+    }
+    let mut told = vec![format!(
+        "{} under way at one provider",
+        ui::count(count * config.in_flight_per_provider as u64, "call")
+    )];
+    for (name, provider) in &config.providers {
+        let limits =
+            [(provider.requests_per_minute, "request"), (provider.tokens_per_minute, "token")];
+        for (limit, noun) in limits {
+            let all = limit.map(|limit| ui::count(count * u64::from(limit), noun));
+            told.extend(all.map(|all| format!("{all} a minute at {name}")));
+        }
+    }
+    Some(format!(
+        "limits of providers count on each host: {count} hosts work, so together at most {}; the budget of a day is for \
+         all hosts together",
+        told.join(", ")
+    ))
+}
+
 /// What the server does not say by itself before a disk is full or every host waits.
 fn look_at_server(standing: &Standing, durability: Durability, findings: &mut Findings) {
-    let ServerHealth { standbys, holding, oldest_transaction } = &standing.health;
-    if durability == Durability::Quorum && *standbys == 0 {
-        let names = &standing.server.standbys;
-        let what =
-            format!("no standby is connected, so no commit is confirmed (it waits for {names})");
+    let ServerHealth { holding, oldest_transaction, .. } = &standing.health;
+    if let Some(what) = standing.unconfirmed(durability) {
         findings.wrong(NAME, what, "psql -c 'SHOW synchronous_standby_names'");
         findings.hint("after a failover, name the servers that are standbys now");
     }

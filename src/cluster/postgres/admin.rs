@@ -10,7 +10,7 @@ use crate::work::other_hosts::SeenHost;
 
 use super::rows::{blob, end, number, odd, signed, text};
 use super::session::Session;
-use super::{Access, FACTS, FORMAT, PostgresLog, suits};
+use super::{Access, Durability, FACTS, FORMAT, PostgresLog, suits};
 
 /// The tables, as a script.
 pub const SCHEMA: &str = include_str!("schema.sql");
@@ -66,16 +66,27 @@ const ADD_ROLE: &str = "INSERT INTO summarizer.access (log_id, role) VALUES ($1,
 
 /// What a role that is not of the administrators can see: it may miss transactions of others.
 const HEALTH: &str = "SELECT (SELECT count(*) FROM pg_stat_replication), \
+    (SELECT CASE WHEN count(sync_state) = count(*) THEN count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) END \
+        FROM pg_stat_replication), \
+    coalesce((SELECT extract(epoch FROM max(clock_timestamp() - query_start)) FROM pg_stat_activity \
+        WHERE wait_event = 'SyncRep'), 0)::float8, \
     (SELECT string_agg(slot_name::text, ', ' ORDER BY slot_name) FROM pg_replication_slots \
         WHERE pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn) > 1024 * 1024 * 1024), \
     coalesce((SELECT extract(epoch FROM max(clock_timestamp() - xact_start)) FROM pg_stat_activity \
         WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()), 0)::float8";
+
+/// A standby confirms within less.
+const WAITS_MAX: f64 = 3.0;
 
 /// How the server is beside the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerHealth {
     /// How many other servers get its commits now.
     pub standbys: u64,
+    /// How many of them its commits may wait for; `None` when this role may not see it.
+    pub synchronous: Option<u64>,
+    /// Seconds that a commit of this role has waited for a standby.
+    pub waits: f64,
     /// Slots that make it keep more than a gigabyte of old write-ahead logs.
     pub holding: Option<String>,
     /// Seconds since the oldest open transaction began. It keeps old rows.
@@ -155,10 +166,13 @@ pub fn initialize(access: &Access, init: &Init) -> Result<Initialized, SharedErr
 fn health(runtime: &Runtime, session: &mut Session) -> Result<ServerHealth, SharedError> {
     let rows = session.read(runtime, HEALTH, &[])?;
     let row = rows.first().ok_or_else(|| SharedError::Unclear("no answer to a question".into()))?;
+    let synchronous: Option<i64> = row.try_get(1).map_err(|error| odd(&error))?;
     Ok(ServerHealth {
         standbys: number(row, 0)?,
-        holding: row.try_get(1).map_err(|error| odd(&error))?,
-        oldest_transaction: row.try_get(2).map_err(|error| odd(&error))?,
+        synchronous: synchronous.and_then(|count| count.try_into().ok()),
+        waits: row.try_get(2).map_err(|error| odd(&error))?,
+        holding: row.try_get(3).map_err(|error| odd(&error))?,
+        oldest_transaction: row.try_get(4).map_err(|error| odd(&error))?,
     })
 }
 
@@ -189,6 +203,8 @@ pub struct HostStanding {
     pub places: Option<i32>,
     /// A record: nothing is left there of what was forgotten by then.
     pub forgotten: Option<u64>,
+    /// Whether its log ended as the list does there; `None` when nobody can say, because the list begins later.
+    pub agrees: Option<bool>,
 }
 
 /// How a log is.
@@ -222,6 +238,31 @@ impl Standing {
         leads_now(Some(member), *lease_left)
     }
 
+    /// Why no commit is confirmed, so that every host waits. A server says nothing by itself then.
+    pub fn unconfirmed(&self, durability: Durability) -> Option<String> {
+        let (names, health) = (&self.server.standbys, &self.health);
+        match (durability, health.standbys, health.synchronous) {
+            (Durability::Single, ..) => None,
+            (_, 0, _) => Some(format!(
+                "no standby is connected, so no commit is confirmed (the server waits for {names})"
+            )),
+            (_, count, Some(0)) => Some(format!(
+                "no commit is confirmed: the server waits for {names}, and {count} connected under other names"
+            )),
+            _ if health.waits > WAITS_MAX => Some(format!(
+                "a commit waits for a standby for {:.0} s (the server waits for {names})",
+                health.waits
+            )),
+            _ => None,
+        }
+    }
+
+    /// The hosts that applied something else than the list has.
+    pub fn differing(&self) -> impl Iterator<Item = &str> {
+        let differs = |host: &&HostStanding| host.agrees == Some(false);
+        self.hosts.iter().filter(differs).map(|host| host.host.as_str())
+    }
+
     /// The hosts that may still hold what was forgotten.
     pub fn not_forgotten(&self) -> impl Iterator<Item = &str> {
         let has_not = |host: &&HostStanding| host.forgotten.unwrap_or(0) < self.forgotten;
@@ -237,8 +278,15 @@ const STANDING: &str = "SELECT n, seq, hash, trimmed, trimmed_seq, trimmed_hash,
 const HOSTS: &str = "SELECT host, release, shipped, applied, \
         extract(epoch FROM clock_timestamp() - seen)::float8, roles, places, \
         (SELECT count(*) FROM summarizer.jobs j WHERE j.log_id = $1 AND split_part(j.holder, '/', 1) = h.host), \
-        forgotten \
-    FROM summarizer.hosts h WHERE log_id = $1 ORDER BY host";
+        forgotten, \
+        CASE WHEN applied_hash IS NULL OR applied IS NULL THEN NULL \
+            WHEN applied > head.n THEN false \
+            WHEN applied < head.trimmed THEN NULL \
+            WHEN applied = head.trimmed THEN applied_hash = head.trimmed_hash \
+            ELSE EXISTS (SELECT FROM summarizer.commits c WHERE c.log_id = $1 AND c.n = h.applied AND c.hash = h.applied_hash) \
+        END \
+    FROM summarizer.hosts h, (SELECT n, trimmed, trimmed_hash FROM summarizer.heads WHERE log_id = $1) AS head \
+    WHERE log_id = $1 ORDER BY host";
 
 /// Lines that were not taken in go with the host.
 const FORGET_HOST: &str = "WITH gone AS (DELETE FROM summarizer.lines WHERE log_id = $1 AND host = $2) \
@@ -267,6 +315,7 @@ fn host_standing(row: &Row) -> Result<HostStanding, SharedError> {
             .try_get::<_, Option<i64>>(8)
             .map_err(|error| odd(&error))?
             .and_then(|seq| seq.try_into().ok()),
+        agrees: row.try_get(9).map_err(|error| odd(&error))?,
     })
 }
 
@@ -288,6 +337,8 @@ fn seen(host: HostStanding, end: u64, leads: Option<&str>) -> SeenHost {
         silent: host.silent.max(0.0),
         attempts: host.attempts,
         places: host.places.filter(|_| !leads),
+        forgotten: host.forgotten,
+        agrees: host.agrees,
         host: host.host,
     }
 }

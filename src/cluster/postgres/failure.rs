@@ -44,11 +44,9 @@ pub(super) fn unreachable(error: &Error) -> SharedError {
     let mut cause = error.source();
     while let Some(one) = cause {
         let inner = one.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
-        let of_tls = inner.is_some_and(|inner| inner.is::<rustls::Error>());
-        if of_tls || one.is::<rustls::Error>() {
-            return SharedError::Refused(format!(
-                "its certificate is not trusted ({one}); set cluster.ca_file to the file of its authority"
-            ));
+        let of_tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(of_tls) = of_tls.or_else(|| one.downcast_ref::<rustls::Error>()) {
+            return SharedError::Refused(mistrusted(of_tls));
         }
         let said = one.to_string();
         if said.contains("does not support TLS") {
@@ -66,6 +64,25 @@ pub(super) fn unreachable(error: &Error) -> SharedError {
         cause = one.source();
     }
     SharedError::Unclear(told(error))
+}
+
+/// Why TLS does not come about, and what helps.
+fn mistrusted(error: &rustls::Error) -> String {
+    use rustls::CertificateError as Bad;
+    let rustls::Error::InvalidCertificate(bad) = error else {
+        return format!("TLS with it fails ({error})");
+    };
+    match bad {
+        Bad::Expired | Bad::ExpiredContext { .. } => format!(
+            "its certificate has ended ({error}): give the server a new one, and look at the clock of this host"
+        ),
+        Bad::NotValidForName | Bad::NotValidForNameContext { .. } => {
+            format!("its certificate is for another name than the one in the address ({error})")
+        }
+        _ => format!(
+            "its certificate is not trusted ({error}); set cluster.ca_file to the file of its authority"
+        ),
+    }
 }
 
 /// The error with its causes.

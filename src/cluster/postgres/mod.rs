@@ -41,9 +41,9 @@ use session::Session;
 /// The newest version that this program writes and reads: of the tables, of commits and of their events. A log is
 /// raised to it when somebody leads and no host is left that reads only older ones, and what a version added is
 /// written from then on.
-pub const FORMAT: i32 = 4;
+pub const FORMAT: i32 = 5;
 /// The oldest version of a log that this program can take part in.
-const FORMAT_MIN: i32 = 4;
+const FORMAT_MIN: i32 = 5;
 /// The oldest server whose statements are used here.
 const SERVER_MIN: i64 = 140_000;
 /// Most commits in one answer.
@@ -139,16 +139,30 @@ const READ: &str = "SELECT n, seq, hash, CASE WHEN n > $2 THEN packed END FROM (
             FROM summarizer.commits WHERE log_id = $1 AND n >= $2 \
         ORDER BY n LIMIT $4) AS listed) AS counted WHERE before <= $3 ORDER BY n";
 
-const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, forgotten, reads, seen) \
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
+const SETTLE: &str = "INSERT INTO summarizer.hosts (log_id, host, applied, release, roles, running, forgotten, reads, \
+        applied_hash, seen) \
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, clock_timestamp()) ON CONFLICT (log_id, host) DO UPDATE SET \
     applied = coalesce(EXCLUDED.applied, hosts.applied), \
+    applied_hash = coalesce(EXCLUDED.applied_hash, hosts.applied_hash), \
     release = EXCLUDED.release, roles = EXCLUDED.roles, running = coalesce(EXCLUDED.running, hosts.running), \
     forgotten = coalesce(EXCLUDED.forgotten, hosts.forgotten), reads = EXCLUDED.reads, seen = EXCLUDED.seen RETURNING 0::int8";
 
-/// The same for the host that leads: it applies a commit before it appends the next one.
-const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET applied = greatest(hosts.applied, h.n - 1), \
-        release = $4, roles = $5, reads = $6, seen = clock_timestamp() FROM summarizer.heads h \
-    WHERE hosts.log_id = $1 AND hosts.host = $2 AND h.log_id = $1 AND h.leader = $3 RETURNING 0::int8";
+/// The host stops, and the others can see why.
+const TELL_DIFFERENCE: &str = "UPDATE summarizer.hosts SET applied = coalesce($3, applied), applied_hash = $4, \
+        seen = clock_timestamp() \
+    WHERE log_id = $1 AND host = $2 RETURNING 0::int8";
+
+/// The same as `SETTLE` for the host that leads. It applies a commit before it appends the next one, and an append compares the end of
+/// its own log with the list.
+const SETTLE_LEADER: &str = "UPDATE summarizer.hosts SET \
+        applied = CASE WHEN is_ahead THEN told.n ELSE hosts.applied END, \
+        applied_hash = CASE WHEN is_ahead THEN told.hash ELSE hosts.applied_hash END, \
+        release = $4, roles = $5, reads = $6, seen = clock_timestamp() \
+    FROM (SELECT h.n - 1 AS n, c.prev_hash AS hash, h.n - 1 > coalesce(mine.applied, -1) AS is_ahead \
+        FROM summarizer.heads h JOIN summarizer.hosts mine ON mine.log_id = h.log_id AND mine.host = $2 \
+        LEFT JOIN summarizer.commits c ON c.log_id = h.log_id AND c.n = h.n \
+        WHERE h.log_id = $1 AND h.leader = $3) AS told \
+    WHERE hosts.log_id = $1 AND hosts.host = $2 RETURNING 0::int8";
 
 const APPEND: &str = "WITH head AS (UPDATE summarizer.heads SET n = n + 1, seq = $5, hash = $7, \
         lease_until = clock_timestamp() + $9 * interval '1 second' \
@@ -431,10 +445,25 @@ impl SharedLog for PostgresLog {
         Ok(reading)
     }
 
+    fn tell_difference(&mut self, hash: Digest) -> Result<(), SharedError> {
+        let applied = self.applied;
+        self.with(|runtime, session, access| {
+            let n = applied.map(|end| signed(end.n));
+            let params = [
+                (&access.log as _, Type::TEXT),
+                (&access.host as _, Type::TEXT),
+                (&n as _, Type::INT8),
+                (&hash.0.as_slice() as _, Type::BYTEA),
+            ];
+            session.write_small(runtime, TELL_DIFFERENCE, &params).map(|_| ())
+        })
+    }
+
     fn settle(&mut self) -> Result<(), SharedError> {
         let (applied, read) = (self.applied, self.read.take());
         self.with(|runtime, session, access| {
             let n = applied.map(|end| signed(end.n));
+            let hash = applied.as_ref().map(|end| end.hash.0.as_slice());
             let forgotten = access.forgotten.get().map(|seq| signed(seq.0));
             let params = [
                 (&access.log as _, Type::TEXT),
@@ -445,6 +474,7 @@ impl SharedLog for PostgresLog {
                 (&access.start as _, Type::TEXT),
                 (&forgotten as _, Type::INT8),
                 (&access.reads as _, Type::INT4),
+                (&hash as _, Type::BYTEA),
             ];
             session.write_small(runtime, SETTLE, &params).map(|_| ())
         })?;

@@ -57,6 +57,7 @@ CREATE TABLE summarizer.hosts (
     incarnation  text,                          -- of its queue: a new one after the file was replaced
     shipped      bigint      NOT NULL DEFAULT 0,
     applied      bigint,                        -- commits of the list in its own log
+    applied_hash bytea,                         -- the hash of the last record in its own log then
     release      text,                          -- of the program
     running      text,                          -- host and start of the service that runs under this name
     roles        text,                          -- what the host does for the others

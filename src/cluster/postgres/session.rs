@@ -92,7 +92,7 @@ impl Session {
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, SharedError> {
-        self.rows(runtime, sql, params).map(|(rows, _)| rows)
+        self.rows(runtime, sql, params, "").map(|(rows, _)| rows)
     }
 
     /// The rows that a write returns, once it is confirmed.
@@ -102,7 +102,8 @@ impl Session {
         sql: &str,
         params: &[Param<'_>],
     ) -> Result<Vec<Row>, SharedError> {
-        let (rows, warning) = self.rows(runtime, sql, params)?;
+        let late = " to a write: the server hangs, or waits for a standby that does not answer";
+        let (rows, warning) = self.rows(runtime, sql, params, late)?;
         match warning {
             Some(warning) => Err(SharedError::Unclear(warning)),
             None => Ok(rows),
@@ -177,7 +178,7 @@ impl Session {
     /// Runs a script; only for the tables themselves.
     pub(super) fn script(&mut self, runtime: &Runtime, sql: &str) -> Result<(), SharedError> {
         let Session { client, wire, bound, .. } = self;
-        drive(runtime, wire, *bound, client.batch_execute(sql)).map(|_| ())
+        drive(runtime, wire, *bound, "", client.batch_execute(sql)).map(|_| ())
     }
 
     fn rows(
@@ -185,17 +186,19 @@ impl Session {
         runtime: &Runtime,
         sql: &str,
         params: &[Param<'_>],
+        late: &str,
     ) -> Result<(Vec<Row>, Option<String>), SharedError> {
         let Session { client, wire, bound, .. } = self;
-        drive(runtime, wire, *bound, client.query_typed(sql, params))
+        drive(runtime, wire, *bound, late, client.query_typed(sql, params))
     }
 }
 
-/// Waits for the answer, and returns it with the warning that came before it.
+/// Waits for the answer, and returns it with the warning that came before it. `late`: what no answer may mean.
 fn drive<T>(
     runtime: &Runtime,
     wire: &mut Wire,
     bound: Duration,
+    late: &str,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<(T, Option<String>), SharedError> {
     let mut call = pin!(call);
@@ -219,6 +222,6 @@ fn drive<T>(
     match answered {
         Ok(Ok(answer)) => Ok((answer, warning)),
         Ok(Err(error)) => Err(classed(&error)),
-        Err(_) => Err(SharedError::Unclear(format!("no answer for {} s", bound.as_secs()))),
+        Err(_) => Err(SharedError::Unclear(format!("no answer for {} s{late}", bound.as_secs()))),
     }
 }

@@ -152,10 +152,11 @@ function hosts(cluster) {
   const trouble = (one, what) => one ? [badge(what, "bad"), " ", h("span", { class: "sub" }, `since ${moment(one.since)}: ${one.message}`)] : [];
   const far = (one) => one.leads ? "leads" : one.behind === null ? "never heard of" : one.behind ? `${some(one.behind, "commit", "commits")} behind` : "level";
   const heard = (one) => one.silent_seconds > SILENT_SECONDS ? [" ", badge(`silent for ${span(one.silent_seconds * 1000)}`, "bad")] : [];
+  const differs = (one) => one.agrees === false ? [" ", badge("another log", "bad")] : [];
   const work = (one) => one.places ? `, ${count(one.attempts)} of ${some(one.places, "attempt", "attempts")}` : "";
   return [
     h("div", null, `${cluster.host}, ${words(cluster.role)} `, trouble(cluster.unreached, "cut off"), trouble(cluster.unshipped, "lines wait")),
-    (cluster.hosts || []).map((one) => h("div", { class: "sub" }, `${one.host}: ${far(one)}${work(one)}`, heard(one))),
+    (cluster.hosts || []).map((one) => h("div", { class: "sub" }, `${one.host}: ${far(one)}${work(one)}`, heard(one), differs(one))),
   ];
 }
 const SILENT_SECONDS = 10;
