@@ -131,10 +131,8 @@ impl ForgetArgs {
         };
         access.close()?;
         let report = report?;
-        let others = match report.fact.filter(|_| is_shared && !self.dry_run) {
-            Some(fact) => Some(hosts_without(context, fact)),
-            None => None,
-        };
+        let fact = report.fact.filter(|_| is_shared && !self.dry_run);
+        let others = fact.map(|fact| hosts_without(context, fact));
         self.show(context, &report, others.as_ref());
         if let Some(others) = others.filter(|_| !context.ui.json) {
             context.ui.out(others.told());

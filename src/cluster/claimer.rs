@@ -1,7 +1,7 @@
 //! Claiming: a host that follows takes jobs from the list and reports about them.
 //!
 //! Contract. A job is begun once in each process, also when a call that comes late lists it again: then its lease
-//! is left to end. When this host is asked for a job that it had, it passes it on. Its reports are sent in their order until the database has
+//! is left to end. When this host is asked for a job that it had, it passes it on, unless it did not look at it then. Its reports are sent in their order until the database has
 //! them; a job whose lease this host lost is dropped, and its reports with it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -58,13 +58,16 @@ pub struct Claimer<J> {
     had: BTreeSet<u64>,
     /// Those of them that it got again.
     again: BTreeSet<u64>,
+    /// Those of them that it did not look at.
+    unseen: BTreeSet<u64>,
 }
 
 impl<J: SharedJobs> Claimer<J> {
     pub fn new(jobs: J, me: Member, lease: Duration) -> Claimer<J> {
         let (mine, unsent) = (BTreeMap::new(), VecDeque::new());
         let (passed, had, again) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-        Claimer { jobs, me, lease, mine, unsent, passed, had, again }
+        let unseen = BTreeSet::new();
+        Claimer { jobs, me, lease, mine, unsent, passed, had, again, unseen }
     }
 
     /// Jobs that are not over.
@@ -88,7 +91,7 @@ impl<J: SharedJobs> Claimer<J> {
         if self.mine.contains_key(&job) {
             return false;
         }
-        let is_new = keep(&mut self.had, job);
+        let is_new = keep(&mut self.had, job) || is_asked && self.unseen.remove(&job);
         if is_new {
             self.mine.insert(job, Job { next: 0, is_over: false, is_asked });
         } else if is_asked {
@@ -130,6 +133,12 @@ impl<J: SharedJobs> Claimer<J> {
         self.unsent.push_back(JobReport { job, number: of.next, bytes });
         of.next += 1;
         of.is_over = is_last;
+    }
+
+    /// Adds the last report about a job that this host did not look at. When it is asked for it, it looks.
+    pub fn leave(&mut self, job: u64, bytes: Vec<u8>) {
+        keep(&mut self.unseen, job);
+        self.report(job, bytes, true);
     }
 
     /// Whether a job was listed for each host in turn.

@@ -231,13 +231,13 @@ impl<J: SharedJobs> HostWork<J> {
     /// This host cannot carry it out. Where each host is asked in turn, the next one is.
     fn give_back(&mut self, job: u64) {
         if !self.claimer.pass_on(job) {
-            self.leave(job);
+            self.claimer.report(job, pack(WorkerReport::GivenBack), true);
         }
     }
 
     /// This host did not look whether it can carry it out, which the host that leads must know.
     fn leave(&mut self, job: u64) {
-        self.claimer.report(job, pack(WorkerReport::GivenBack), true);
+        self.claimer.leave(job, pack(WorkerReport::GivenBack));
     }
 
     /// The attempt of a job, unless it is over, or this host would use another pack than others.

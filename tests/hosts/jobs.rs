@@ -437,3 +437,29 @@ fn every_host_is_asked_before_a_source_is_missing() {
     asker.lister.ask(started(14));
     assert_eq!(asker.looks(3), Some(Vec::new()), "nobody waits for ever");
 }
+
+/// A host that is behind gives a job back without a look. When it is asked for the source, it looks.
+#[test]
+fn a_host_that_did_not_look_is_asked_and_looks() {
+    let mut asker = Asker::new();
+    asker.database.lock().begins("a");
+    let me = Member { host: "a".to_owned(), start: 1 };
+    let mut claimer = Claimer::new(Connection(Arc::clone(&asker.database)), me, LEASE);
+    for (job, looks) in [(10, false), (11, true)] {
+        asker.lister.list(started(job));
+        asker.lister.step(&mut Vec::new()).unwrap();
+        assert_eq!(claimer.claim(PLACES).unwrap(), [job]);
+        match looks {
+            true => claimer.report(job, pack(WorkerReport::GivenBack), true),
+            false => claimer.leave(job, pack(WorkerReport::GivenBack)),
+        }
+        claimer.send().unwrap();
+        let mut found = Vec::new();
+        asker.lister.step(&mut found).unwrap();
+        assert!(matches!(found[..], [FromOthers::Returned(_)]), "{found:?}");
+        asker.lister.ask(started(job));
+        asker.looks(3);
+        let begun = claimer.claim(PLACES).unwrap();
+        assert_eq!(begun.is_empty(), looks, "job {job}");
+    }
+}
