@@ -4,7 +4,9 @@
 #![allow(clippy::disallowed_methods, reason = "the test writes files as the person would")]
 
 mod path {
+    pub mod counts;
     pub mod folder;
+    pub mod rows;
 }
 
 use std::io::{BufRead as _, Read as _, Write as _};

@@ -91,6 +91,25 @@ pub(crate) fn hit(names: &[&str], text: &str, words: &[String]) -> Option<(Close
     Some((closeness_of_all, Hit::Sentence(shown)))
 }
 
+/// As [`hit`], for a summary of a list of which a row has all words in its names: the row is shown where the text of the
+/// summary lacks one of them.
+pub(crate) fn hit_or_row(
+    names: &[&str],
+    text: &str,
+    row: Option<&str>,
+    words: &[String],
+) -> Option<(Closeness, Hit)> {
+    let Some(row) = row else { return hit(names, text, words) };
+    let names: Vec<&str> = names.iter().copied().chain([row]).collect();
+    let (closeness, found) = hit(&names, text, words)?;
+    let text = folded(text);
+    if words.iter().all(|word| is_in(&text, word)) {
+        return Some((closeness, found));
+    }
+    let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+    Some((closeness, Hit::Sentence(around_words(&row, words))))
+}
+
 /// A long sentence cut to what stands around the first of the words, such as a row of a table.
 fn around_words(sentence: &str, words: &[String]) -> String {
     if sentence.chars().count() <= SENTENCE_CHARS {
@@ -290,6 +309,20 @@ mod tests {
         ] {
             assert_eq!(close(text, query), None, "{query} in {text}");
         }
+    }
+
+    #[test]
+    fn a_row_is_shown_where_the_summary_of_its_list_lacks_a_word() {
+        let row = Some("id: R-7; name: Oak chair; note: It is stable.");
+        let text = "The walnut table has a scratch. The birch shelf bends.";
+        let find = |query: &str, row| {
+            hit_or_row(&["parts.csv"], text, row, &words(query)).map(|(_, hit)| hit)
+        };
+        let shown = Hit::Sentence(row.unwrap_or_default().to_owned());
+        assert_eq!(find("r-7", row), Some(shown));
+        assert_eq!(find("r-7", None), None);
+        let told = Hit::Sentence("The birch shelf bends.".to_owned());
+        assert_eq!(find("shelf", row), Some(told));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::interrupt::{listen, stopped};
 use super::outcome::{Made, Naming, made_lines, name_earlier};
 use super::prose::{Prose, plain_line};
 use super::settings::{is_shared, load_config};
-use super::source_files::{GoneFile, name_not_read, name_skipped};
+use super::source_files::{GoneFile, name_not_read, name_skipped, tell_unused};
 use super::sum::{NOTHING_FOUND, flow_of};
 use super::waiting::{Wait, obstacle_told_by};
 use super::{Context, names, ui};
@@ -109,7 +109,6 @@ impl AddArgs {
         let imported = Imported {
             report: &taken.report,
             skipped: &taken.skipped,
-            aside: taken.aside,
             gone: &taken.gone,
             is_worked_off: !self.no_wait && !stop.is_raised(),
         };
@@ -166,7 +165,7 @@ impl AddArgs {
                 context.ui.json(&json!({"source": file.name, "kind": kind, "flow_id": flow}));
             }
             for one in &found.skipped {
-                context.ui.json(&json!({"source": one.name, "skipped": one.why}));
+                context.ui.json(&json!({"source": one.name, "skipped": one.told()}));
             }
             return Ok(exit);
         }
@@ -198,19 +197,15 @@ fn set_aside_unread(context: &Context, config: &Config, found: &mut Collected) {
         let disk = &*context.machine.disk;
         let read = each_unit(disk, &readers, &file, clock, &mut |unit| match unit {
             Ok(_) => texts += 1,
-            Err(LeftOut::Attachment(_)) => {}
-            Err(why) => left_out.push((why.to_string(), why.is_fault())),
+            Err(LeftOut::Attachment(_) | LeftOut::Messages(_)) => {}
+            Err(why) => left_out.push(Skipped::left_out(file.name.clone(), &why)),
         });
-        left_out.extend(read.err().map(|error| (error.to_string(), true)));
+        let whole = |why: String, is_fault| Skipped::whole(file.name.clone(), why, is_fault);
+        left_out.extend(read.err().map(|error| whole(error.to_string(), true)));
         if texts == 0 && left_out.is_empty() {
-            left_out.push(("it holds no text".to_owned(), false));
+            left_out.push(whole("it holds no text".to_owned(), false));
         }
-        found.skipped.extend(left_out.into_iter().map(|(why, is_fault)| Skipped {
-            name: file.name.clone(),
-            why,
-            named: false,
-            is_fault,
-        }));
+        found.skipped.extend(left_out);
         if texts > 0 {
             found.files.push(file);
         }
@@ -310,7 +305,6 @@ fn name_waiting(context: &Context, names: &BTreeMap<String, String>, left: &[&St
 struct Imported<'a> {
     report: &'a Report,
     skipped: &'a [Skipped],
-    aside: u64,
     gone: &'a [GoneFile],
     /// The requests were given time; what is left of them waits for something.
     is_worked_off: bool,
@@ -327,13 +321,15 @@ impl Imported<'_> {
             let names = super::registry::HomeNames::of(context);
             made.iter().for_each(|one| context.ui.json(&one.as_json(&names)));
             let skipped =
-                self.skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
+                self.skipped.iter().map(|one| json!({"source": one.name, "why": one.told()}));
             let skipped: Vec<Value> = skipped.collect();
             context.ui.json(&json!({
                 "files": self.report.files, "records_added": self.report.added, "asked": asked,
-                "made": new, "as_before": same, "not_made": other, "aside": self.aside,
+                "made": new, "as_before": same, "not_made": other,
+                "messages_left_out": self.report.messages_left_out,
                 "failing": ended.failing.values().collect::<Vec<_>>(),
-                "skipped": skipped, "not_read": self.report.not_read,
+                "skipped": skipped, "skipped_omitted": self.report.rejected_omitted,
+                "not_read": self.report.not_read,
                 "not_read_omitted": self.report.not_read_omitted, "dates_read": self.report.dates_read,
                 "ids_repeated": self.report.ids_repeated, "other_texts": self.report.other_texts,
                 "other_projects": self.report.other_projects,
@@ -346,7 +342,8 @@ impl Imported<'_> {
             self.talk(context, asked, new, same, other);
         }
         let fails = ended.failing.values().any(|ack| !is_put_off(ack));
-        match other > 0 || fails || self.skipped.iter().any(|one| one.is_told()) {
+        let is_wrong = self.report.faults > 0 || self.skipped.iter().any(|one| one.is_told());
+        match other > 0 || fails || is_wrong {
             true => Exit::Wrong,
             false => Exit::Done,
         }
@@ -405,11 +402,11 @@ impl Imported<'_> {
         if !self.skipped.is_empty() {
             line.push_str(&format!("; {}", in_short(self.skipped)));
         }
-        ui.talk(ui::dim(&line));
-        if self.aside > 0 {
-            let what = "edited away, answered again or hidden: imported, and part of no summary";
-            ui.talk(ui::dim(&format!("{} {what}", ui::count(self.aside, "message"))));
+        if self.report.rejected_omitted > 0 {
+            line.push_str(&format!(", and {} more", self.report.rejected_omitted));
         }
+        ui.talk(ui::dim(&line));
+        tell_unused(ui, self.report.messages_left_out);
         let report = self.report;
         let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
         for told in told.into_iter().flatten() {

@@ -357,7 +357,7 @@ impl CompareArgs {
         })?;
         let named = |name: &str, why: &str| format!("{name}: {why}");
         let mut skipped: Vec<String> =
-            collected.skipped.iter().map(|one| named(&one.name, &one.why)).collect();
+            collected.skipped.iter().map(|one| named(&one.name, &one.told())).collect();
         let readers = Readers { pdf: config.extract_pdf.clone() };
         let clock = Clock { zone: config.timezone, now: context.machine.clock.now() };
         let mut inputs = Vec::new();

@@ -1,6 +1,7 @@
 //! The records that an import made of what a person names otherwise than their summaries are named: the events of
-//! a file (mails, messages, feed items), whose summaries are named by subject or title; and the documents of a title, whose
-//! summaries are named by file. And who said what, for events that a person knows by neither.
+//! a file (mails, messages, feed items), whose summaries are named by subject or title; documents and rows of lists by
+//! their title, id or address, whose summaries are named by file. And who said what, for events that a person knows by
+//! neither.
 //!
 //! Contract: it reads the buses as they are, without their manifests, because the answer only finds a summary.
 
@@ -17,8 +18,9 @@ use crate::contract::places::folded;
 use crate::contract::source::zoned;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::file_of_item;
-use crate::markup::document::{FILE_NAME, is_known_by_title};
+use crate::markup::document::is_known_by_title;
 use crate::upstream::Family;
+use crate::upstream::record_names::{has_cell, is_called, is_row, own_names, shown_row};
 
 /// Ends of names of files that hold one text, and no events with names of their own.
 const TEXTS: [&str; 8] = ["md", "markdown", "org", "html", "htm", "tex", "pdf", "docx"];
@@ -29,23 +31,80 @@ pub(super) fn may_hold_items(word: &str) -> bool {
     !end.is_empty() && !TEXTS.contains(&end.as_str())
 }
 
-/// The ids of the chunks of documents that have this title, or a heading with these words.
-pub(super) fn chunks_of_title(context: &Context, title: &str) -> BTreeSet<String> {
-    let (mut ids, title) = (BTreeSet::new(), folded(title));
-    each_line(context, Family::Chunks, &mut |line| {
-        if !folded(line).contains(&title) {
-            return;
-        }
-        let Ok(chunk) = serde_json::from_str::<Value>(line) else { return };
-        let headings = chunk["metadata"]["header_path"].as_array().into_iter().flatten();
-        let mut names = headings
-            .chain(["title", FILE_NAME].map(|name| &chunk["metadata"][name]))
-            .filter_map(Value::as_str);
-        if names.any(|name| folded(name) == title) {
-            ids.extend(chunk["chunk_id"].as_str().map(str::to_owned));
-        }
-    });
-    ids
+/// Ids of records, each with its text where it is a row of a list.
+pub(super) type FoundRecords = BTreeMap<String, Option<String>>;
+
+/// The records that a person means by a word that is no name of a file.
+#[derive(Debug, Default)]
+pub(super) struct CalledRecords {
+    /// Those that have it for their title, their id or their address.
+    pub own: FoundRecords,
+    /// Those that have it for a heading, or for a cell of their row.
+    pub within: FoundRecords,
+}
+
+impl CalledRecords {
+    /// The closest kind of match decides.
+    pub(super) fn closest(self) -> FoundRecords {
+        if self.own.is_empty() { self.within } else { self.own }
+    }
+}
+
+/// Finds the records that are called so.
+pub(super) fn records_called(context: &Context, word: &str) -> CalledRecords {
+    let mut found = CalledRecords::default();
+    let word = word.trim();
+    if word.is_empty() {
+        return found;
+    }
+    // As JSON writes it.
+    let written = folded(&Value::from(word).to_string());
+    let written = written.trim_matches('"');
+    for (family, id) in [(Family::Events, "event_id"), (Family::Chunks, "chunk_id")] {
+        each_line(context, family, &mut |line| {
+            if !folded(line).contains(written) {
+                return;
+            }
+            let Ok(record) = serde_json::from_str::<Value>(line) else { return };
+            let Some(id) = record[id].as_str() else { return };
+            let row = row_of(&record);
+            let row = row.zip(record["metadata"].as_object());
+            let row = row.map(|(row, of)| shown_row(of, file_of(&record), row));
+            if is_own_name(&record, word) {
+                found.own.insert(id.to_owned(), row);
+            } else if is_within(&record, word) {
+                found.within.insert(id.to_owned(), row);
+            }
+        });
+    }
+    found
+}
+
+/// Whether a word is the title, the id or the address of a record.
+fn is_own_name(record: &Value, word: &str) -> bool {
+    let places = [record, &record["metadata"], &record["source"]];
+    let mut names = places
+        .into_iter()
+        .filter_map(Value::as_object)
+        .flat_map(|members| own_names(members, file_of(record)));
+    names.any(|name| is_called(name, word))
+}
+
+/// Whether a word is a heading of a text, or a cell of a row.
+fn is_within(record: &Value, word: &str) -> bool {
+    let headings = record["metadata"]["header_path"].as_array().into_iter().flatten();
+    let mut headings = headings.filter_map(Value::as_str);
+    headings.any(|name| is_called(name, word))
+        || row_of(record).is_some_and(|text| has_cell(text, word))
+}
+
+fn file_of(record: &Value) -> &str {
+    record["source"]["source_uri"].as_str().unwrap_or_default()
+}
+
+/// The text of a record that is a row of a list.
+fn row_of(record: &Value) -> Option<&str> {
+    record["text"].as_str().filter(|_| record["source"]["source_type"].as_str().is_some_and(is_row))
 }
 
 /// The ids of the events of a file, and of what else people know by a title and not by its file, by its name in the

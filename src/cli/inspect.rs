@@ -610,7 +610,25 @@ impl ShowArgs {
             context.ui.out(ui::dim("earlier:"));
             show_one(context, earlier);
         }
+        context.ui.talk(ui::dim(&next_command(&shown["latest"])));
         Ok(Exit::Done)
+    }
+}
+
+/// The next command for a request, by its state.
+fn next_command(shown: &Value) -> String {
+    let id = text(&shown["request"]["request_id"]);
+    match shown["state"].as_str().unwrap_or_default() {
+        "completed" | "duplicate" => {
+            format!("next: `summarizer explain {id}` shows where each sentence comes from")
+        }
+        state if state.starts_with("failed") => {
+            format!("next: `summarizer retry {id}` asks again")
+        }
+        "ready" | "parked" | "waiting" | "running" | "backoff" | "held" => {
+            "next: `summarizer status` says what is under way".to_owned()
+        }
+        _ => "next: `summarizer requests` lists the requests".to_owned(),
     }
 }
 

@@ -50,8 +50,6 @@ pub(super) struct ImportedFiles {
     pub skipped: Vec<Skipped>,
     /// Files that were not read, because the command or the service was asked to end.
     pub unread: Vec<PathBuf>,
-    /// Messages of chats that are part of no summary.
-    pub aside: u64,
     pub gone: Vec<GoneFile>,
 }
 
@@ -100,7 +98,6 @@ pub(super) fn take_in(
     }
     let parts = intake.parts_gone(&mut report).map_err(|error| not_added(&error))?;
     gone.extend(parts.into_iter().map(|name| GoneFile { name, same: None }));
-    let aside = intake.aside;
     let subjects = intake.finish(&mut report).map_err(|error| not_added(&error))?;
     bar.finish_and_clear();
     let (mut requests, mut lines) = (BTreeMap::new(), Vec::new());
@@ -121,13 +118,17 @@ pub(super) fn take_in(
         appended.map_err(|error| append_failed(&error))?;
     }
     let mut skipped = found.skipped;
-    skipped.extend(report.rejected.iter().map(|one| Skipped {
-        name: one.file.clone(),
-        why: one.why.clone(),
-        named: false,
-        is_fault: !one.is_empty,
+    let parts: BTreeMap<&str, &str> = found
+        .files
+        .iter()
+        .filter_map(|file| Some((file.name.as_str(), file.kind.part()?)))
+        .collect();
+    skipped.extend(report.rejected.iter().map(|one| {
+        let part = parts.get(one.file.as_str()).filter(|_| one.number > 0);
+        let part = part.map(|what| format!("{what} {}", one.number));
+        Skipped { part, ..Skipped::whole(one.file.clone(), one.why.clone(), !one.is_empty) }
     }));
-    Ok(ImportedFiles { requests, report, skipped, unread, aside, gone })
+    Ok(ImportedFiles { requests, report, skipped, unread, gone })
 }
 
 /// Gives files the names they have in the home, also those that are not read.

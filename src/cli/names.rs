@@ -127,11 +127,12 @@ pub(super) fn nearest_of<'a>(
         let holds = |name: &&str| typed.len() >= 3 && name.to_lowercase().contains(&typed);
         known.clone().find(holds).map(str::to_owned)
     };
-    // A part of a name with dots, mistyped.
+    // A part of a name with dots, or of a state such as `failed_input`, mistyped.
     let part = || {
-        let parts = known.clone().flat_map(|name| name.split('.')).filter(|part| part.len() > 3);
+        let parts_of = |name: &'a str| name.split(['.', '_']);
+        let parts = known.clone().flat_map(parts_of).filter(|part| part.len() > 3);
         let near = nearest(typed, parts)?;
-        known.clone().find(|name| name.split('.').any(|part| part == near)).map(str::to_owned)
+        known.clone().find(|name| parts_of(name).any(|part| part == near)).map(str::to_owned)
     };
     nearest(typed, known.clone()).or_else(holds).or_else(part)
 }
@@ -197,6 +198,14 @@ mod tests {
         assert!(find("breif").unwrap_err().contains("did you mean brief?"));
         assert!(find("email").unwrap_err().contains("several"));
         assert!(find("zzz").unwrap_err().contains("registry list"));
+    }
+
+    #[test]
+    fn a_mistyped_part_of_a_name_gets_the_first_name_with_it() {
+        let states = ["completed", "failed_permanent", "failed_input"];
+        let near = |typed: &str| nearest_of(typed, states.iter().copied());
+        assert_eq!(near("faild").as_deref(), Some("failed_permanent"));
+        assert_eq!(near("zzz"), None);
     }
 
     #[test]

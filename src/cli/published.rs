@@ -10,7 +10,9 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, items_of_file, items_of_stem, may_hold_items};
+use super::file_events::{
+    FoundRecords, items_of_file, items_of_stem, may_hold_items, records_called,
+};
 use super::held_home::no_home;
 use super::plain::{shows, squeezed};
 use super::prose::plain_line;
@@ -45,6 +47,8 @@ pub(super) struct Published {
     mark: Option<VersionMark>,
     /// Whether the file it is about is not there any more, as far as that was looked at.
     is_gone: bool,
+    /// The row of its list that a person named.
+    pub row: Option<String>,
 }
 
 /// Which versions of a source are shown.
@@ -64,7 +68,7 @@ impl Published {
     /// An item, beside what is known of its day.
     pub(super) fn new(item: Item, versions: &DayVersions) -> Published {
         let mark = versions.mark(item.summary_id()).cloned();
-        Published { item, mark, is_gone: false }
+        Published { item, mark, is_gone: false, row: None }
     }
 
     /// Whether a newer summary of the same source took its place.
@@ -128,6 +132,9 @@ impl Published {
         }
         if self.is_gone {
             value["file_gone"] = true.into();
+        }
+        if let Some(row) = &self.row {
+            value["row"] = row.as_str().into();
         }
         value
     }
@@ -591,7 +598,7 @@ pub(super) fn named(
 }
 
 /// The summaries that a person means by a word, as [`named`] finds them, with those of all mails, chats, pages and feed
-/// items of a file; or those of the documents of a title.
+/// items of a file; or those of the documents, the rows and the items with this title, id or address.
 pub(super) fn named_or_in_file(
     context: &Context,
     bus: &SummaryBus,
@@ -599,23 +606,33 @@ pub(super) fn named_or_in_file(
     shown: VersionChoice,
 ) -> Result<Vec<Published>, BusError> {
     let mut found = named(bus, word, shown)?;
+    let has_rank = |wanted: u8| found.iter().any(|one| rank(word, one) == Some(wanted));
+    // A record that is called so is meant before a source with the word in its name.
+    let is_part = has_rank(PART);
     // An item without a title has the name of its file, and the others of the file have names of their own.
-    let is_by_id = found.iter().any(|one| rank(word, one).is_some_and(|rank| rank == ID));
-    if is_by_id || !(found.is_empty() || may_hold_items(word)) {
+    if has_rank(ID) || !(found.is_empty() || is_part || may_hold_items(word)) {
         return Ok(found);
     }
-    let mut records = items_of_file(context, word);
-    if found.is_empty() && records.is_empty() {
-        records = chunks_of_title(context, word);
+    let of_file = |ids: BTreeSet<String>| ids.into_iter().map(|id| (id, None)).collect();
+    let mut records: FoundRecords = of_file(items_of_file(context, word));
+    if records.is_empty() && (found.is_empty() || is_part) {
+        let called = records_called(context, word);
+        if !called.own.is_empty() {
+            found.clear();
+        }
+        records = if is_part { called.own } else { called.closest() };
     }
     if found.is_empty() && records.is_empty() {
-        records = items_of_stem(context, word);
+        records = of_file(items_of_stem(context, word));
     }
     if !records.is_empty() {
         let known: BTreeSet<String> = found.iter().map(|one| one.id().to_owned()).collect();
-        each_newest(bus, shown, &mut |item| {
-            if item.item.upstream_ids().any(|id| records.contains(id)) && !known.contains(item.id())
+        each_newest(bus, shown, &mut |mut item| {
+            let record = item.item.upstream_ids().find_map(|id| records.get(id));
+            if let Some(row) = record
+                && !known.contains(item.id())
             {
+                item.row.clone_from(row);
                 found.push(item);
             }
             ControlFlow::Continue(())

@@ -35,6 +35,9 @@ const LOOKED_FOR: usize = 1_000;
 
 /// Read summaries: the text first, the sources below
 ///
+/// A row of a list is named by its title, its id, its address or another short cell; the row is shown below the summary
+/// of its list.
+///
 /// Without an ID, the last line counts the requests that failed or wait. With --json they are one more object:
 /// `{"requests": {"failed": 1, "waiting": 2}}`.
 #[derive(Debug, Args)]
@@ -45,7 +48,8 @@ const LOOKED_FOR: usize = 1_000;
   summarizer read --since 7d
   summarizer read --last 20 --project garden")]
 pub(crate) struct ReadArgs {
-    /// The name of a source or of its file, a summary id or a request id [default: the newest summaries]
+    /// The name of a source or of its file; a title, an id or an address; a summary id or a request id [default: the
+    /// newest summaries]
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// The newest N summaries
@@ -400,6 +404,9 @@ pub(super) fn summary_lines(
     let text = if long { one.long() } else { one.text() };
     let mut lines = prose.name(&one.heading(), "");
     lines.extend(prose.lines(text, "  "));
+    if let Some(row) = &one.row {
+        lines.extend(prose.wrap(&plain_line(row), "  row: ", "    "));
+    }
     if evidence {
         lines.push(String::new());
         for quote in one.quotes(text) {

@@ -19,15 +19,16 @@ use super::registry::{project_rules, selectors};
 use super::settings::load_config;
 use super::since::first_day;
 use super::{Context, names, ui};
-use crate::bus::search::{self, Closeness, Hit, folded, hit};
-use crate::upstream::file_names::files_with_words;
+use crate::bus::search::{self, Closeness, Hit, folded, hit_or_row};
+use crate::upstream::file_names::{KnownBy, files_with_words};
 
 /// Hits that are shown when no number is given.
 const HITS: usize = 20;
 
 /// Find words in summaries: the sentence of each hit, whole words first and then the newest
 ///
-/// All words must occur, in the text or in the names: the title, the file, the folder. Case and accents do not matter.
+/// All words must occur, in the text or in the names: the title, the file, the folder, the id, the address. A row of a
+/// list is found by its title, its id, its address and its other short cells. Case and accents do not matter.
 /// Hits with whole words come first, then those with beginnings of words, then those inside words; of each the newest
 /// comes first. A number is found in each of its spellings (`1,234.50` and `1234.5`), and in no longer number.
 #[derive(Debug, Args)]
@@ -71,7 +72,8 @@ impl SearchArgs {
         let (root, zone) = (context.home.join(&config.bus_home), config.timezone);
         let mut projects = BTreeSet::new();
         let prose = Prose::of_stdout();
-        // A mail and a chat have names of their own, and people know their files too.
+        // A mail and a chat have names of their own, and people know their files too. A row of a list has names of its
+        // own, and its list has the summary.
         let files = files_with_words(&*context.machine.disk, &root, &words);
         // The hits of each closeness, newest first.
         let mut found: BTreeMap<Closeness, Vec<ShownHit>> = BTreeMap::new();
@@ -175,13 +177,14 @@ enum ShownHit {
 fn sentence(
     one: &Published,
     words: &[String],
-    files: &BTreeMap<String, String>,
+    files: &BTreeMap<String, KnownBy>,
 ) -> Option<(Closeness, String)> {
     let text = plain(one.long());
     let (name, title, folder) = (one.name(), one.title(), one.folder());
-    let file = one.item.upstream_ids().find_map(|id| files.get(id)).map_or("", String::as_str);
-    Some(match hit(&[&name, &title, &folder, file], &text, words)? {
-        (closeness, Hit::Sentence(sentence)) => (closeness, sentence),
+    let known = one.item.upstream_ids().find_map(|id| files.get(id));
+    let (names, row) = known.map_or(("", None), |one| (one.names.as_str(), one.row.as_deref()));
+    Some(match hit_or_row(&[&name, &title, &folder, names], &text, row, words)? {
+        (closeness, Hit::Sentence(sentence)) => (closeness, plain_line(&sentence)),
         (closeness, Hit::Name) => (closeness, plain_line(&without_headings(one.short()))),
     })
 }

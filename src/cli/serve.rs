@@ -109,6 +109,9 @@ impl DrainArgs {
         }
         if ended.acks.is_empty() && ended.failing.is_empty() && !context.ui.json {
             tell_pause(context)?;
+            context.ui.talk(ui::dim(
+                "next: `summarizer read` shows the newest summaries, `summarizer add PATH` adds texts",
+            ));
         }
         if self.digests {
             let built = super::digest::build(context)?;

@@ -11,7 +11,7 @@ use super::{Context, ui};
 use crate::contract::versions::file_of_item;
 use crate::home::Home;
 use crate::import::collect::Skipped;
-use crate::import::{NotRead, partition_of};
+use crate::import::{NotRead, UnusedMessages, partition_of};
 use crate::os::Disk;
 use crate::upstream::Family;
 use crate::upstream::index::IdKey;
@@ -29,12 +29,19 @@ pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
     let is_named = |one: &&Skipped| one.is_named() || (others <= FEW && !is_counted(one));
     let named = || skipped.iter().filter(is_named);
     for one in named().take(NOT_READ_NAMED) {
-        let (name, why) = (plain_line(&one.name), plain_line(&one.why));
+        let (name, why) = (plain_line(&one.name), plain_line(&one.told()));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
     }
     let more = named().count().saturating_sub(NOT_READ_NAMED);
     if more > 0 {
         ui.complain(format!("and {more} more: see `--json`"));
+    }
+}
+
+/// Says how many messages of chats are part of no summary, and why.
+pub(super) fn tell_unused(ui: ui::Ui, unused: UnusedMessages) {
+    if let Some(told) = unused.told() {
+        ui.talk(ui::dim(&format!("part of no summary: {told}")));
     }
 }
 
@@ -62,7 +69,7 @@ pub(super) struct GoneFile {
 pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String {
     let real = disk.real_path(file).unwrap_or_else(|_| file.to_owned());
     // A home that is not made yet has no real path, but its folder has one.
-    let root = real_or_in_folder(disk, &std::path::absolute(home).unwrap_or(home.to_owned()));
+    let root = real_place(disk, home);
     let below = |folder: Option<&Path>| {
         let folder = folder.filter(|folder| folder.parent().is_some())?;
         Some(real.strip_prefix(folder).ok()?.display().to_string())
@@ -79,13 +86,15 @@ pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String
         .unwrap_or_else(|| real.display().to_string())
 }
 
-/// The real path of a file, or of its folder where the file itself is not there.
-fn real_or_in_folder(disk: &dyn Disk, path: &Path) -> PathBuf {
-    let in_folder = || {
-        let (folder, file) = (path.parent()?, path.file_name()?);
-        Some(disk.real_path(folder).ok()?.join(file))
-    };
-    disk.real_path(path).ok().or_else(in_folder).unwrap_or_else(|| path.to_owned())
+/// The real path of a file. Where it is not there, the folders above it that are there have their real path.
+pub(super) fn real_place(disk: &dyn Disk, path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or(path.to_owned());
+    let real = |above: &Path| Some((disk.real_path(above).ok()?, path.strip_prefix(above).ok()?));
+    match path.ancestors().find_map(real) {
+        Some((real, rest)) if rest.as_os_str().is_empty() => real,
+        Some((real, rest)) => real.join(rest),
+        None => path,
+    }
 }
 
 /// The name in the home of a file that a person names by its path; any other word stays as it is.
@@ -99,8 +108,7 @@ pub(super) fn known_name(context: &Context, word: &str) -> String {
         }
     };
     let disk = &*context.machine.disk;
-    // A file that is gone has no real path, but its folder may have one.
-    let named = path.map(|path| real_or_in_folder(disk, &path));
+    let named = path.map(|path| real_place(disk, &path));
     named.map_or(word.to_owned(), |path| name_for_home(disk, &context.home, &path))
 }
 

@@ -18,7 +18,7 @@ use super::plain::{shows, squeezed};
 use super::prose::{Prose, plain_line};
 use super::published::private_mark;
 use super::settings::load_config;
-use super::source_files::{name_not_read, name_skipped};
+use super::source_files::{name_not_read, name_skipped, tell_unused};
 use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
@@ -260,7 +260,7 @@ struct Sources<'a> {
     clock: Clock,
     readers: Readers,
     collected: Collected,
-    /// What is attached to mails and has no reader.
+    /// What stands beside the texts: what is attached to mails and has no reader, messages that are not summarized.
     left_out: Report,
     /// Standard input, kept for readers that need a file.
     spooled: Option<tempfile::NamedTempFile>,
@@ -328,16 +328,15 @@ impl<'a> Sources<'a> {
                     unit.note_places(&place);
                     take(unit);
                 }
-                Err(why @ LeftOut::Attachment(_)) => left_out.leave_out(&file.name, 1, why),
-                Err(why) => {
-                    let (name, is_fault) = (file.name.clone(), why.is_fault());
-                    skipped.push(Skipped { name, why: why.to_string(), named: false, is_fault });
+                Err(why @ (LeftOut::Attachment(_) | LeftOut::Messages(_))) => {
+                    left_out.leave_out(&file.name, 1, why);
                 }
+                Err(why) => skipped.push(Skipped::left_out(file.name.clone(), &why)),
             });
             if let Err(error) = read {
                 let why = error.to_string();
                 let name = file.name.clone();
-                skipped.push(Skipped { name, why, named: false, is_fault: true });
+                skipped.push(Skipped::whole(name, why, true));
             }
             self.collected.skipped.extend(skipped);
         }
@@ -375,7 +374,7 @@ fn take_stdin(
             collected.files.push(NamedFile { path: path.to_owned(), in_folder: None, name, kind })
         }
         Err(Refusal(why)) => {
-            collected.skipped.push(Skipped { name, why, named: true, is_fault: false });
+            collected.skipped.push(Skipped { named: true, ..Skipped::whole(name, why, false) });
         }
     }
     Ok(())
@@ -555,14 +554,16 @@ impl<'a> Printer<'a> {
     fn finish(self, skipped: &[Skipped], left_out: &Report) -> Exit {
         let ui = self.context.ui;
         if ui.json {
-            let skipped = skipped.iter().map(|one| json!({"source": one.name, "why": one.why}));
+            let skipped = skipped.iter().map(|one| json!({"source": one.name, "why": one.told()}));
             let skipped: Vec<Value> = skipped.collect();
             ui.json(&json!({
                 "made": self.made, "failed": self.failed, "skipped": skipped,
                 "not_read": left_out.not_read, "not_read_omitted": left_out.not_read_omitted,
+                "messages_left_out": left_out.messages_left_out,
             }));
         } else {
             name_not_read(ui, &left_out.not_read, left_out.not_read_omitted);
+            tell_unused(ui, left_out.messages_left_out);
             name_skipped(ui, skipped);
             let is_stopped = self.context.stop.is_raised();
             if self.made + self.failed == 0 && skipped.is_empty() {

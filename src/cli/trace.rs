@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::failure::{Exit, Failure};
-use super::file_events::{chunks_of_title, items_of_file, items_of_stem, may_hold_items};
+use super::file_events::{items_of_file, items_of_stem, may_hold_items, records_called};
 use super::settings::load_config;
 use super::source_files::known_name;
 use crate::bus::digests::{BagEntry, DigestBus};
@@ -67,7 +67,7 @@ impl TraceArgs {
         if found.is_empty() || may_hold_items(&called) {
             let mut records = items_of_file(context, &called);
             if found.is_empty() && records.is_empty() {
-                records = chunks_of_title(context, &called);
+                records = records_called(context, &called).closest().into_keys().collect();
             }
             if found.is_empty() && records.is_empty() {
                 records = items_of_stem(context, &called);

@@ -201,7 +201,7 @@ impl<'a> Watcher<'a> {
     /// Says which files were left out: those whose text may be lost by their names, and all by their number.
     fn tell_skipped(&mut self, skipped: &[Skipped]) {
         for one in skipped.iter().filter(|one| one.is_named()).take(NAMED_MAX) {
-            tracing::warn!("cannot take in {} of a watched folder: {}", one.name, one.why);
+            tracing::warn!("cannot take in {} of a watched folder: {}", one.name, one.told());
         }
         if !skipped.is_empty() {
             tracing::warn!("{} of the watched folders", in_short(skipped));
@@ -302,6 +302,8 @@ fn tell_beside(report: &Report) {
     }
     let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
     told.into_iter().flatten().for_each(|told| tracing::warn!("{told}"));
+    let unused = report.messages_left_out.told();
+    unused.iter().for_each(|told| tracing::info!("part of no summary: {told}"));
 }
 
 /// What makes a section take files anew: another folder, other files of it, or another flow.

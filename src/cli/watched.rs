@@ -12,6 +12,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::{is_home, no_home};
 use super::prose::plain_line;
 use super::settings::{config_path, load_config};
+use super::source_files::real_place;
 use super::watch::folder_of;
 use super::{Context, names, ui};
 use crate::config::{Config, WATCH_KINDS, WatchConfig};
@@ -160,10 +161,12 @@ fn list(context: &Context, config: &Config, home: &Home) -> Exit {
 
 /// A folder may have several sections, one for each flow: all of them go.
 fn remove(context: &Context, config: &Config, home: &Home, folder: &Path) -> Result<Exit, Failure> {
-    let wanted = context.machine.disk.real_path(folder).unwrap_or_else(|_| folder.to_owned());
-    let is_meant = |one: &WatchConfig| {
-        Path::new(&one.folder) == folder || real_folder(context, home, one) == wanted
-    };
+    // A relative folder of the settings lies in the home, and one that a person names where the command runs.
+    let wanted = real_place(context.machine.disk.as_ref(), folder);
+    let is_at = |one: &WatchConfig| real_folder(context, home, one) == wanted;
+    let is_named = |one: &WatchConfig| Path::new(&one.folder) == folder;
+    let has_one_there = config.watches.iter().any(is_at);
+    let is_meant = |one: &WatchConfig| if has_one_there { is_at(one) } else { is_named(one) };
     let kept: Vec<WatchConfig> =
         config.watches.iter().filter(|one| !is_meant(one)).cloned().collect();
     if kept.len() == config.watches.len() {
@@ -212,8 +215,7 @@ fn shown(one: &WatchConfig) -> serde_json::Value {
 }
 
 fn real_folder(context: &Context, home: &Home, one: &WatchConfig) -> PathBuf {
-    let folder = folder_of(home, &one.folder);
-    context.machine.disk.real_path(&folder).unwrap_or(folder)
+    real_place(context.machine.disk.as_ref(), &folder_of(home, &one.folder))
 }
 
 fn section(one: &WatchConfig) -> String {

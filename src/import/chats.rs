@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::LeftOut;
@@ -33,6 +34,8 @@ pub(crate) struct Conversation {
     pub turns: Vec<Turn>,
     /// Messages of people without words, such as pictures. Those of programs mean nothing.
     pub empty: u64,
+    /// What a model thought before it answered, in messages that say something else too.
+    pub thoughts: u64,
     /// The names of files that messages with words have attached, and whose words are not in the export.
     pub attached: Vec<String>,
     /// Parts of messages with words that no reader knows, by the kind that the export names.
@@ -126,24 +129,78 @@ impl Conversation {
     }
 }
 
-/// What the messages of an export hold beside the words that are read.
+/// Messages of chats that are part of no summary, by the reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct UnusedMessages {
+    /// Edited away or answered again.
+    pub other_branch: u64,
+    /// Instructions to a model and notes of a program: what it does not show as messages.
+    pub hidden: u64,
+    /// What a model thought before it answered.
+    pub thoughts: u64,
+}
+
+impl UnusedMessages {
+    /// Those of a conversation.
+    pub(crate) fn of(one: &Conversation) -> UnusedMessages {
+        let count = |wanted| one.turns.iter().filter(|turn| turn.standing == wanted).count() as u64;
+        let (other_branch, hidden) = (count(Standing::OtherBranch), count(Standing::Hidden));
+        UnusedMessages { other_branch, hidden, thoughts: one.thoughts }
+    }
+
+    pub(crate) fn add(&mut self, other: UnusedMessages) {
+        self.other_branch += other.other_branch;
+        self.hidden += other.hidden;
+        self.thoughts += other.thoughts;
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        *self == UnusedMessages::default()
+    }
+
+    /// How many there are and why: `2 messages edited away or answered again, 1 hidden`.
+    pub(crate) fn told(&self) -> Option<String> {
+        let many = |count: u64, one: &str| match count {
+            1 => format!("1 {one}"),
+            count => format!("{count} {one}s"),
+        };
+        let all = [
+            (self.other_branch, "message", " edited away or answered again"),
+            (self.hidden, "message", " hidden or of the program itself"),
+            (self.thoughts, "thought", " of a model"),
+        ];
+        let told = all.iter().filter(|(count, ..)| *count > 0);
+        let told = told.map(|(count, what, why)| format!("{}{why}", many(*count, what)));
+        let told = told.collect::<Vec<_>>().join(", ");
+        (!told.is_empty()).then_some(told)
+    }
+}
+
+/// What the messages of an export hold beside the words that are summarized.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     attached: Vec<String>,
     unknown: BTreeMap<String, u64>,
+    empty: u64,
+    unused: UnusedMessages,
 }
 
 impl Beside {
     pub(crate) fn add(&mut self, one: &Conversation) {
         self.attached.extend(one.attached.iter().cloned());
+        self.empty += one.empty;
+        self.unused.add(UnusedMessages::of(one));
         for (kind, count) in &one.unknown {
             *self.unknown.entry(kind.clone()).or_default() += count;
         }
     }
 
     pub(crate) fn left_out(&self) -> impl Iterator<Item = LeftOut> + use<> {
+        let silent = LeftOut::without_words(self.empty);
         let unknown = LeftOut::of_unknown_kinds(&self.unknown);
-        LeftOut::not_in_export(&self.attached).into_iter().chain(unknown)
+        let files = LeftOut::not_in_export(&self.attached);
+        let unused = Some(LeftOut::Messages(self.unused)).filter(|_| !self.unused.is_none());
+        silent.into_iter().chain(files).chain(unknown).chain(unused)
     }
 }
 
@@ -200,6 +257,7 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         }
         count(&mut found.unknown, unknown);
         if text.trim().is_empty() {
+            found.empty += u64::from(message["author"]["role"] == "user");
             continue;
         }
         // A message without a time was sent with the one before it.
@@ -366,7 +424,10 @@ fn claude(value: &Value) -> Result<Conversation, String> {
         let mut unknown = Vec::new();
         let text = claude_text(message, &mut unknown);
         count(&mut found.unknown, unknown);
+        let blocks = message["content"].as_array().into_iter().flatten();
+        found.thoughts += blocks.filter(|block| block["type"] == "thinking").count() as u64;
         if text.is_empty() {
+            found.empty += u64::from(message["sender"] == "human");
             continue;
         }
         last = time(&message["created_at"], Tz::UTC).or(last);

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::kind::{FileKind, HEAD_BYTES, Refusal, may_lose_text};
-use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, disk_error};
+use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, LeftOut, disk_error};
 use crate::home::Home;
 use crate::os::{Disk, InPlace, Open, Stat};
 
@@ -54,6 +54,8 @@ impl NamedFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Skipped {
     pub name: String,
+    /// The part of the file that is not read, where the rest is.
+    pub part: Option<String>,
     pub why: String,
     /// Whether the person named it, and not a folder above it.
     pub named: bool,
@@ -62,6 +64,26 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
+    /// A file of which nothing is read. The person named a folder above it.
+    pub(crate) fn whole(name: String, why: String, is_fault: bool) -> Skipped {
+        Skipped { name, part: None, why, named: false, is_fault }
+    }
+
+    /// What a reader left out of a file.
+    pub(crate) fn left_out(name: String, why: &LeftOut) -> Skipped {
+        let (part, reason) = match why {
+            LeftOut::InPart { part, why } => (Some(part.clone()), why.to_string()),
+            why => (None, why.to_string()),
+        };
+        Skipped { part, ..Skipped::whole(name, reason, why.is_fault()) }
+    }
+
+    /// The reason, behind the part of the file.
+    pub(crate) fn told(&self) -> String {
+        let part = self.part.as_ref().map(|part| format!("{part}: ")).unwrap_or_default();
+        format!("{part}{}", self.why)
+    }
+
     /// Whether the command exits with 1.
     pub(crate) fn is_told(&self) -> bool {
         self.named || self.is_fault
@@ -113,7 +135,8 @@ pub(crate) fn collect(
             }
             None => {
                 let why = "there is no such file or folder".to_owned();
-                found.skipped.push(Skipped { name: shown(path), why, named: true, is_fault: true });
+                let skipped = Skipped::whole(shown(path), why, true);
+                found.skipped.push(Skipped { named: true, ..skipped });
             }
             Some(stat) if stat.is_dir => {
                 let Collected { files, skipped } = &mut found;
@@ -154,7 +177,7 @@ pub(crate) fn collect_below(disk: &dyn Disk, folder: &Path, paths: &[PathBuf]) -
             Some(real) => take(disk, path, Some(&real), &mut found.files, &mut found.skipped),
             None => {
                 let (name, why) = (shown(path), LINK.to_owned());
-                found.skipped.push(Skipped { name, why, named: false, is_fault: false });
+                found.skipped.push(Skipped::whole(name, why, false));
             }
         }
     }
@@ -232,7 +255,7 @@ impl Walk<'_> {
                 Err(_) if name.contains(char::REPLACEMENT_CHARACTER) => {
                     let why = "its name is not UTF-8".to_owned();
                     let name = shown(&inner);
-                    self.passed_over.push(Skipped { name, why, named: false, is_fault: true });
+                    self.passed_over.push(Skipped::whole(name, why, true));
                     continue;
                 }
                 _ => {
@@ -257,22 +280,17 @@ impl Walk<'_> {
         let name = shown(home);
         if !self.passed_over.iter().any(|one| one.name == name) {
             let why = OWN_FILES.to_owned();
-            self.passed_over.push(Skipped { name, why, named: false, is_fault: false });
+            self.passed_over.push(Skipped::whole(name, why, false));
         }
         true
     }
 
     fn cannot_read(&mut self, path: &Path, error: &io::Error) {
-        self.passed_over.push(Skipped {
-            name: shown(path),
-            why: unread(error),
-            named: false,
-            is_fault: true,
-        });
+        self.passed_over.push(Skipped::whole(shown(path), unread(error), true));
     }
 
     fn pass_over(&mut self, path: &Path, why: String) {
-        self.passed_over.push(Skipped { name: shown(path), why, named: false, is_fault: false });
+        self.passed_over.push(Skipped::whole(shown(path), why, false));
     }
 }
 
@@ -301,11 +319,11 @@ fn take(
         }
         Ok(Err(refusal)) => {
             let is_fault = refusal.is_fault_of(path);
-            skipped.push(Skipped { name, why: refusal.0, named, is_fault });
+            skipped.push(Skipped { named, ..Skipped::whole(name, refusal.0, is_fault) });
         }
         Err(error) => {
             let why = unread(&error);
-            skipped.push(Skipped { name, why, named, is_fault: true });
+            skipped.push(Skipped { named, ..Skipped::whole(name, why, true) });
         }
     }
 }
@@ -377,6 +395,18 @@ mod tests {
 
     fn home_at(root: &Path) -> Home {
         Home::new(root, &Config::load(None, &BTreeMap::new(), 1).unwrap())
+    }
+
+    #[test]
+    fn parts_of_files_are_counted_by_their_reason() {
+        let unread = |number| LeftOut::Unread("not JSON: key".to_owned()).in_part("line", number);
+        let skipped =
+            [2, 13].map(|number| Skipped::left_out("a.jsonl".to_owned(), &unread(number)));
+        assert_eq!(in_short(&skipped), "skipped 2: 2 .jsonl (not JSON)");
+        assert_eq!(skipped[1].told(), "line 13: not JSON: key");
+        let silent = LeftOut::NoText("no words".to_owned()).in_part("item", 3);
+        let silent = Skipped::left_out("a.json".to_owned(), &silent);
+        assert!(skipped[0].is_told() && !silent.is_told());
     }
 
     #[test]

@@ -33,12 +33,14 @@ const MEMBER_BYTES_MAX: usize = 500;
 /// Longest text with the names of people.
 const PEOPLE_BYTES_MAX: usize = 16 << 10;
 /// Folded members that say for whom a text is, and where it belongs, beside those that say whose it is.
-const CONTEXT: [&str; 14] = [
+const CONTEXT: [&str; 16] = [
     "to",
     "cc",
     "subject",
     "url",
     "link",
+    "permalink",
+    "externalurl",
     "project",
     "language",
     "lang",
@@ -76,7 +78,6 @@ pub(crate) fn import_folder(
         let relative = file.strip_prefix(folder).ok().filter(|path| *path != Path::new(""));
         let relative = relative.unwrap_or(Path::new(file.file_name().unwrap_or_default()));
         let uri = relative.to_string_lossy().replace('\\', "/");
-        report.files += 1;
         let Some(bytes) = read(target, &file, report)? else { continue };
         let named = (placing.name_of)(&file);
         let added_to = match placing.is_chosen {
@@ -90,6 +91,7 @@ pub(crate) fn import_folder(
         let returned = appender.returned(&partition, &uri, &sha256(&bytes).hex(), report)?;
         match chunks_of_file(&uri, &bytes, order, returned) {
             Ok(chunks) => {
+                report.files += 1;
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
                 let records: &mut Vec<NewRecord> = records.entry(partition).or_default();
                 records.extend(chunks);

@@ -268,7 +268,7 @@ fn event(
         (_, body) => body.to_owned(),
     };
     if content.is_empty() {
-        return Err(LeftOut::Unread("no words".to_owned()));
+        return Err(LeftOut::NoText("no words".to_owned()));
     }
     let categories = item.children().filter(|child| name(child) == "category");
     let labels: Vec<&str> = categories

@@ -35,6 +35,9 @@ use crate::upstream::dated;
 use crate::upstream::index::IdKey;
 use crate::upstream::moment::Moment;
 
+/// The number of a whole file that is refused, where its parts are counted from 1.
+const WHOLE: u64 = 0;
+
 /// A message of a chat: its time, and what finds its id.
 type Message = (Timestamp, RecordKey);
 
@@ -77,8 +80,6 @@ pub(crate) struct Intake<'a> {
     lists: BTreeMap<String, BTreeSet<String>>,
     /// Everything that was found, in order; events with the keys under which their ids are found at the end.
     subjects: Vec<(Subject, Option<RecordKey>)>,
-    /// Messages of a chat that belong to no session, because they were edited away or hidden.
-    pub aside: u64,
 }
 
 /// What a file holds that becomes documents.
@@ -102,7 +103,6 @@ impl<'a> Intake<'a> {
             order: 0,
             lists: BTreeMap::new(),
             subjects: Vec::new(),
-            aside: 0,
         }
     }
 
@@ -112,16 +112,17 @@ impl<'a> Intake<'a> {
         file: &NamedFile,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        report.files += 1;
+        let (subjects, refused) = (self.subjects.len(), report.refused());
         match self.take_file(file, report) {
             Err(ImportError::Disk { operation, path, source })
                 if path == file.path.display().to_string() =>
             {
-                report.reject(&file.name, 1, format!("cannot {operation} it: {source}"));
-                Ok(())
+                report.reject(&file.name, WHOLE, format!("cannot {operation} it: {source}"));
             }
-            taken => taken,
+            taken => taken?,
         }
+        report.count_file(self.subjects.len() > subjects, refused);
+        Ok(())
     }
 
     fn take_file(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
@@ -178,8 +179,8 @@ impl<'a> Intake<'a> {
                 match found {
                     // A chat without a day is still a text with speakers.
                     found if found.is_empty() => self.document(file, report),
-                    found => found.into_iter().try_for_each(|one| match one {
-                        Ok(one) => self.conversation(file, one, report),
+                    found => found.into_iter().zip(1..).try_for_each(|(one, place)| match one {
+                        Ok(one) => self.conversation(file, place, one, report),
                         Err((number, why)) => {
                             report.leave_out(&file.name, number, why);
                             Ok(())
@@ -214,7 +215,7 @@ impl<'a> Intake<'a> {
                         self.undated(file, undated, report)
                     }
                     Err(why) => {
-                        report.reject(&file.name, 1, why);
+                        report.reject(&file.name, WHOLE, why);
                         Ok(())
                     }
                 }
@@ -257,7 +258,7 @@ impl<'a> Intake<'a> {
                 (parts, held)
             }
             Err(why) => {
-                report.reject(&file.name, 1, why);
+                report.reject(&file.name, WHOLE, why);
                 return Ok(());
             }
         };
@@ -464,9 +465,9 @@ impl<'a> Intake<'a> {
             ));
         }
         let whole = read::document(&self.settings.readers, file.kind, &file.path, bytes)?;
-        match whole.text.trim() {
-            "" => Err("no words".to_owned()),
-            _ => Ok((vec![whole], FileContent::OneText)),
+        match read::has_words(&whole.text) {
+            false => Err("no words".to_owned()),
+            true => Ok((vec![whole], FileContent::OneText)),
         }
     }
 
@@ -531,12 +532,7 @@ impl<'a> Intake<'a> {
             .and_then(|record| chats::conversation(&record))
             .inspect(|one| beside.add(one))
         {
-            Ok(one) if one.turns.iter().all(|turn| turn.standing != Standing::Shown) => {
-                report.found_empty(&file.name, number);
-                // What its person does not see is kept beside.
-                self.conversation(file, one, report)
-            }
-            Ok(conversation) => self.conversation(file, conversation, report),
+            Ok(conversation) => self.conversation(file, number, conversation, report),
             Err(why) => {
                 report.reject(&file.name, number, why);
                 Ok(())
@@ -549,9 +545,14 @@ impl<'a> Intake<'a> {
     fn conversation(
         &mut self,
         file: &NamedFile,
+        number: u64,
         mut one: Conversation,
         report: &mut Report,
     ) -> Result<(), ImportError> {
+        if one.turns.iter().all(|turn| turn.standing != Standing::Shown) {
+            // What its person does not see is kept beside.
+            report.found_empty(&file.name, number);
+        }
         let earlier = self.keep_reading(&mut one, report)?;
         if let Some(order) = one.dates_read {
             report.dates_read.push(DatesRead { source: file.name.clone(), order, earlier });
@@ -618,9 +619,8 @@ impl<'a> Intake<'a> {
                 Standing::OtherBranch => value["standing"] = json!("other_branch"),
             }
             let record = NewRecord { order: turn.at.0, id, value };
-            match turn.standing {
-                Standing::Shown => messages.push((turn.at, record.key())),
-                Standing::Hidden | Standing::OtherBranch => self.aside += 1,
+            if turn.standing == Standing::Shown {
+                messages.push((turn.at, record.key()));
             }
             self.days.take(turn.at, record, report)?;
         }
@@ -672,8 +672,10 @@ impl<'a> Intake<'a> {
         mapping: &fields::Mapping,
         report: &mut Report,
     ) -> Result<(), ImportError> {
-        report.files += 1;
-        self.loose_messages(self.target.disk, file, &name_of(file), mapping, report)
+        let (subjects, refused) = (self.subjects.len(), report.refused());
+        self.loose_messages(self.target.disk, file, &name_of(file), mapping, report)?;
+        report.count_file(self.subjects.len() > subjects, refused);
+        Ok(())
     }
 
     /// Messages that stand alone: their conversation is the one they name, or their file.

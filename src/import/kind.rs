@@ -97,6 +97,17 @@ impl FileKind {
         }
     }
 
+    /// What a part of such a file is called, where it holds many.
+    pub(crate) fn part(self) -> Option<&'static str> {
+        match self {
+            FileKind::Mailbox => Some("message"),
+            FileKind::ChatLines => Some("line"),
+            FileKind::ChatGpt | FileKind::Claude | FileKind::ChatJson => Some("conversation"),
+            FileKind::XmlFeed | FileKind::JsonFeed => Some("item"),
+            _ => None,
+        }
+    }
+
     /// The group that has a default flow of its own.
     pub(crate) fn group(self) -> Group {
         match self {
@@ -485,6 +496,13 @@ fn has_speaker(start: &str) -> bool {
 /// Why the lists beside the conversations of an export are passed over.
 const ACCOUNT_DATA: &str = "account data of an export";
 
+/// Why the page beside the conversations of an export of ChatGPT is passed over: a script shows what they hold.
+const EXPORT_PAGE: &str = "page of an export: conversations.json beside it holds the text";
+
+fn is_page_of_export(start: &str) -> bool {
+    ["ChatGPT Data Export", "jsonData"].iter().all(|words| start.contains(words))
+}
+
 /// Whether JSON is about the account of an export of ChatGPT or Claude: who the user is, which answers
 /// were liked, what was shared. It lies beside the conversations, and holds no text of its own.
 fn is_about_account(start: &str) -> bool {
@@ -527,6 +545,9 @@ fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {
         return Some(Ok(FileKind::XmlFeed));
     }
     let page = ["<!doctype html", "<html", "<body", "<head", "<article", "<div", "<p>", "<h1"];
+    if is_page_of_export(start) {
+        return Some(Err(Refusal::new(EXPORT_PAGE)));
+    }
     if page.iter().any(|tag| lower.contains(tag)) {
         return Some(Ok(FileKind::Html));
     }
@@ -672,6 +693,11 @@ mod tests {
             ("a.svg", "<svg xmlns='x'/>", "XML of an unknown kind"),
             ("letter.txt", "{\\rtf1\\ansi The deed.\\par}", "no reader"),
             ("~$letter.docx", "Nora", "temporary file"),
+            (
+                "chat.html",
+                "<html><head><title>ChatGPT Data Export</title><script>var jsonData = [{}];</script></head>",
+                "page of an export: conversations.json beside it holds the text",
+            ),
             (
                 "user.json",
                 "{\"id\":\"user-1\",\"email\":\"a@x\",\"chatgpt_plus_user\":false}",

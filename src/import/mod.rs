@@ -53,6 +53,7 @@ use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::os::{Disk, Open};
 
+pub(crate) use chats::UnusedMessages;
 use other_days::{OtherDays, may_repeat};
 pub(crate) use partition::Appender;
 pub use partition::NewRecord;
@@ -130,6 +131,12 @@ pub(crate) enum LeftOut {
     /// A record that no day has. It cannot be an event.
     #[error("no date that can be read: {}", .0.name())]
     Undated(Box<NewRecord>),
+    /// Messages of a chat that are part of no summary. That is not an error.
+    #[error("{}", .0.told().unwrap_or_default())]
+    Messages(UnusedMessages),
+    /// One of these, in a part of a file: a line, a message, an item.
+    #[error("{part}: {why}")]
+    InPart { part: String, why: Box<LeftOut> },
 }
 
 impl LeftOut {
@@ -170,7 +177,15 @@ impl LeftOut {
     }
 
     pub(crate) fn is_fault(&self) -> bool {
-        matches!(self, LeftOut::Unread(_) | LeftOut::Undated(_))
+        match self {
+            LeftOut::InPart { why, .. } => why.is_fault(),
+            why => matches!(why, LeftOut::Unread(_) | LeftOut::Undated(_)),
+        }
+    }
+
+    /// The same, with the place in the file.
+    fn in_part(self, what: &str, number: u64) -> LeftOut {
+        LeftOut::InPart { part: format!("{what} {number}"), why: Box::new(self) }
     }
 }
 
@@ -237,6 +252,9 @@ pub struct Report {
     /// Files whose dates allow two readings.
     #[serde(skip)]
     pub(crate) dates_read: Vec<DatesRead>,
+    /// Messages of chats that are part of no summary.
+    #[serde(skip_serializing_if = "UnusedMessages::is_none")]
+    pub(crate) messages_left_out: UnusedMessages,
 }
 
 /// How the dates of a file were read, of which each has two readings.
@@ -333,6 +351,7 @@ impl Report {
                 self.not_read.push(NotRead { file: file.to_owned(), what });
             }
             LeftOut::Attachment(_) => self.not_read_omitted += 1,
+            LeftOut::Messages(unused) => self.messages_left_out.add(unused),
             why => self.list(file, number, why.to_string(), !why.is_fault()),
         }
     }
@@ -351,6 +370,16 @@ impl Report {
             }
             false => self.rejected_omitted += 1,
         }
+    }
+
+    /// How much was refused so far.
+    fn refused(&self) -> u64 {
+        self.rejected.len() as u64 + self.rejected_omitted
+    }
+
+    /// Counts a file that was read. One of which nothing was taken, and something was refused since, was not.
+    fn count_file(&mut self, is_read: bool, refused_before: u64) {
+        self.files += u64::from(is_read || self.refused() == refused_before);
     }
 
     /// A record that no line of a bus can hold.
@@ -549,16 +578,19 @@ fn import_events(
     report: &mut Report,
     each: impl FnOnce(&str, &mut TakeEvent<'_>) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
-    report.files += 1;
-    let name = name_of(file);
-    let mut days = Days::new(target);
+    let (name, refused) = (name_of(file), report.refused());
+    let (mut days, mut is_read) = (Days::new(target), false);
     each(&name, &mut |number, found| match found {
-        Ok((at, record)) => days.take(at, record, report),
+        Ok((at, record)) => {
+            is_read = true;
+            days.take(at, record, report)
+        }
         Err(why) => {
             report.leave_out(&name, number, why);
             Ok(())
         }
     })?;
+    report.count_file(is_read, refused);
     days.finish(report)
 }
 

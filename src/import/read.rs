@@ -19,6 +19,7 @@ use crate::markup::members::{
 };
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
+use crate::model::builtin::text::tables::title_rank;
 use crate::upstream::context::tags_of;
 use crate::upstream::moment::Moment;
 use crate::upstream::source::RESOLVE_IDS_MAX;
@@ -142,6 +143,11 @@ fn too_long(text_max: usize) -> String {
     format!("its text is longer than {} MiB: split it", text_max >> 20)
 }
 
+/// Whether a text has more than blanks and signs, such as the mark of a heading without a heading.
+pub(crate) fn has_words(text: &str) -> bool {
+    text.contains(|c: char| !c.is_whitespace() && !c.is_ascii_punctuation())
+}
+
 /// Whether a list holds the projects of an export of Claude.
 pub(crate) fn holds_projects(bytes: &[u8]) -> bool {
     let text = decode::text(bytes).unwrap_or_default();
@@ -231,7 +237,7 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     };
     let words = |value: &Value| value.as_str().map(str::trim).map(str::to_owned);
     let word = |value| words(value).filter(|word: &String| !word.is_empty());
-    let title = named(&members, TITLES).find_map(word);
+    let title = named(&members, TITLES).find_map(word).or_else(|| title_of_row(&members));
     let date = named(&members, TIMES).find_map(|value| match Moment::read(value, chrono_tz::UTC) {
         Some(Moment::At(at)) if value.is_number() => Some(at.to_rfc3339()),
         Some(day @ Moment::Day(_)) => match day.with_clock(&members) {
@@ -243,6 +249,15 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     let labels = tags_of(&members);
     members.extend(id.map(|id| (RECORD_ID.to_owned(), id.into())));
     Document { kind, text, title, date, labels, members, ..Document::default() }
+}
+
+/// What a row is about, where no column has the usual name of a title: `Summary`, `Titel`, `item`.
+fn title_of_row(members: &Map<String, Value>) -> Option<String> {
+    let cells = members.iter().filter_map(|(name, value)| Some((name, value.as_str()?.trim())));
+    let has_words = |cell: &str| cell.contains(char::is_alphabetic) && !cell.contains("://");
+    let cells = cells.filter(|(_, cell)| has_words(cell));
+    let named = cells.filter_map(|(name, cell)| Some((title_rank(name, cell)?, cell)));
+    named.min().map(|(_, cell)| cell.to_owned())
 }
 
 /// The kind of bytes under a name, or why they have no reader.

@@ -42,12 +42,11 @@ pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: C
     if is_text { Vec::new() } else { found }
 }
 
-/// What the messages of a file hold beside their words: nothing but pictures, and files that are not in the export.
+/// What the messages of a file hold beside the words that are summarized.
 pub(super) fn beside(found: &[Talk]) -> impl Iterator<Item = LeftOut> + use<> {
     let mut beside = Beside::default();
     found.iter().flatten().for_each(|one| beside.add(one));
-    let silent = LeftOut::without_words(found.iter().flatten().map(|one| one.empty).sum());
-    silent.into_iter().chain(beside.left_out())
+    beside.left_out()
 }
 
 /// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.

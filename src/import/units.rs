@@ -145,9 +145,7 @@ pub(crate) fn each_unit(
                         let bytes = disk.read(path).map_err(disk_error("read", path))?;
                         take(document(readers, file, &bytes, zone).map_err(LeftOut::Unread));
                     }
-                    Err(LeftOut::Unread(why)) => {
-                        take(Err(LeftOut::Unread(format!("message {number}: {why}"))));
-                    }
+                    Err(why @ LeftOut::Unread(_)) => take(Err(why.in_part("message", number))),
                     Err(why) => take(Err(why)),
                 }
                 Ok(())
@@ -161,9 +159,8 @@ pub(crate) fn each_unit(
                 let read = record.and_then(|record| chats::conversation(&record));
                 let read = read.inspect(|one| beside.add(one));
                 match read.map(|one| of_conversation(file, one, zone)) {
-                    Ok(Some(unit)) => take(Ok(unit)),
-                    Ok(None) => take(Err(LeftOut::EmptyConversation)),
-                    Err(why) => take(Err(LeftOut::Unread(format!("conversation {number}: {why}")))),
+                    Ok(unit) => take(unit.ok_or(LeftOut::EmptyConversation)),
+                    Err(why) => take(Err(LeftOut::Unread(why).in_part("conversation", number))),
                 }
                 Ok(())
             })?;
@@ -180,10 +177,11 @@ pub(crate) fn each_unit(
             for one in found {
                 match one {
                     Ok(one) => {
-                        of_conversation(file, one, zone).into_iter().for_each(|unit| take(Ok(unit)))
+                        let unit = of_conversation(file, one, zone);
+                        take(unit.ok_or(LeftOut::EmptyConversation));
                     }
-                    Err((number, LeftOut::Unread(why))) => {
-                        take(Err(LeftOut::Unread(format!("conversation {number}: {why}"))));
+                    Err((number, why @ LeftOut::Unread(_))) => {
+                        take(Err(why.in_part("conversation", number)));
                     }
                     Err((_, why)) => take(Err(why)),
                 }
@@ -196,11 +194,11 @@ pub(crate) fn each_unit(
             fields::each_event(disk, zone, &mapping, path, name, &mut |number, found| {
                 match found {
                     Ok((_, record)) => events.push(record),
-                    Err(why) => problems.push(format!("line {number}: {why}")),
+                    Err(why) => problems.push(why.in_part("line", number)),
                 }
                 Ok(())
             })?;
-            problems.into_iter().for_each(|why| take(Err(LeftOut::Unread(why))));
+            problems.into_iter().for_each(|why| take(Err(why)));
             // A session has a window: its events are messages of who says them.
             let times = || events.iter().map(|event| event.order);
             let (start, end) = (times().min().map(Timestamp), times().max().map(Timestamp));
@@ -219,7 +217,7 @@ pub(crate) fn each_unit(
                 match found {
                     Ok((_, record)) => events.push(record),
                     Err(LeftOut::Undated(record)) => events.push(*record),
-                    Err(why) => take(Err(LeftOut::Unread(format!("item {number}: {why}")))),
+                    Err(why) => take(Err(why.in_part("item", number))),
                 }
                 Ok(())
             })?;
@@ -327,7 +325,7 @@ fn document(readers: &Readers, file: &NamedFile, bytes: &[u8], zone: Tz) -> Resu
     let mut read = read::whole(readers, file.kind, &file.path, bytes)?;
     dated::set_heads(std::slice::from_mut(&mut read), &file.name);
     let text = normalize(&read.text).into_owned();
-    if text.trim().is_empty() {
+    if !read::has_words(&text) {
         return Err("no words".to_owned());
     }
     let publish = read.publish;

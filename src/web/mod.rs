@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::socket::Asker;
 use crate::digest::project::ProjectRules;
+use crate::upstream::file_names::KnownBy;
 use budget::{Budget, Place};
 use http::{Method, Refused, Request, Response};
 
@@ -62,15 +63,15 @@ pub struct Shown {
     pub login: Login,
     /// How summaries get their project now.
     pub project_rules: Arc<dyn Fn() -> ProjectRules + Send + Sync>,
-    /// The files whose names have at least one of these words, by the ids of what was taken from them.
+    /// What has at least one of these words in its names, by the ids of what was taken from it.
     pub files_with_words: FindFiles,
 }
 
-/// Finds the files whose names have at least one of some words.
+/// Finds what has at least one of some words in its names.
 pub type FindFiles = Arc<dyn Fn(&[String]) -> Arc<FileNames> + Send + Sync>;
 
-/// Names of files by ids of sources.
-pub type FileNames = BTreeMap<String, String>;
+/// What sources are known by beside their summaries, by their ids.
+pub type FileNames = BTreeMap<String, KnownBy>;
 
 /// Starts answering; gives the address, which the system chose when port 0 was asked for.
 pub fn start(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {

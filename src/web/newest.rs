@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::http::{HttpFailure, Request};
 use super::{FileNames, Shown};
 use crate::bus::SummaryBus;
-use crate::bus::search::{Hit, hit, words};
+use crate::bus::search::{Hit, hit_or_row, words};
 use crate::bus::versions::{DayVersions, VersionMark};
 use crate::contract::places::folded;
 use crate::contract::publish;
@@ -32,6 +32,7 @@ use crate::contract::vocabulary::Stream;
 use crate::digest::project::{ProjectRules, scalar};
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::dir::DirHandle;
+use crate::upstream::file_names::KnownBy;
 
 /// Rows of a page.
 const ROWS: u64 = 20;
@@ -123,16 +124,16 @@ impl Line<'_> {
         name.or(self.source_ids.first()).map_or(&self.summary_id, |name| name)
     }
 
-    /// The name of the file that a source was taken from, of files that a search found.
-    fn file<'f>(&self, files: &'f FileNames) -> &'f str {
+    /// What a source of it is known by beside it, of those that a search found.
+    fn known_by<'f>(&self, files: &'f FileNames) -> Option<&'f KnownBy> {
         if files.is_empty() {
-            return "";
+            return None;
         }
         let lists = [self.event_ids, self.chunk_ids, self.document_ids].into_iter().flatten();
         let ids = |list: &RawValue| serde_json::from_str::<Vec<String>>(list.get()).ok();
         let listed = lists.filter_map(ids).flatten();
         let named = self.source_ids.iter().chain(&self.document_id).map(|id| id.to_string());
-        named.chain(listed).find_map(|id| files.get(&id)).map_or("", String::as_str)
+        named.chain(listed).find_map(|id| files.get(&id))
     }
 
     /// Its project by the rules of the home, as digests have it.
@@ -304,8 +305,10 @@ impl Wanted {
         }
         let title = line.title.as_deref().unwrap_or_default();
         let folder = line.meta.folder.as_ref().and_then(scalar).unwrap_or_default();
-        let file = line.file(&self.files);
-        match hit(&[line.name(), title, &folder, file], line.long(), &self.words)? {
+        let known = line.known_by(&self.files);
+        let (names, row) = known.map_or(("", None), |one| (one.names.as_str(), one.row.as_deref()));
+        let names = [line.name(), title, &folder, names];
+        match hit_or_row(&names, line.long(), row, &self.words)? {
             (_, Hit::Sentence(sentence)) => Some(line.row(key, &self.rules, mark, Some(&sentence))),
             (_, Hit::Name) => Some(line.row(key, &self.rules, mark, None)),
         }

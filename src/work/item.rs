@@ -25,6 +25,8 @@ use crate::export::item::{
 };
 use crate::facts::attempt::SourceCounts;
 use crate::flow::{Coverage, EvidenceRef, FlowOutcome, HIERARCHY_VERSION};
+use crate::markup::document::extension_of;
+use crate::markup::records::LIST_KINDS;
 use crate::model;
 use crate::upstream::Source;
 use crate::upstream::moment::Moment;
@@ -54,10 +56,13 @@ pub(crate) fn line(
     let record = prepared.pack.record();
     let common = &resolved.common;
     let meta = meta(prepared, &made);
-    made.summary.title = title(&made, common.title.as_deref());
-    // A table has no title. Its name says more than its id.
     let is_document = resolved.document_ids.len() == 1;
     let name = || prepared.surroundings.input.name().filter(|_| is_document);
+    // Rows with titles of their own have none together. The name of their list says more than words of one of them.
+    let is_list = |name: &String| LIST_KINDS.contains(&extension_of(name).as_str());
+    let of_source = common.title.clone().or_else(|| name().filter(is_list));
+    made.summary.title = title(&made, of_source.as_deref());
+    // A table has no title. Its name says more than its id.
     let title = made.summary.title.clone().or_else(name);
     let item = SummaryItem {
         stream: resolved.stream,
@@ -181,10 +186,12 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     selection
 }
 
-/// The flow's title. One that only repeats the first words of the text says nothing, so that the title
-/// of the source comes before it.
+/// The flow's title. One that only repeats words of the text says nothing, so that the title of the source comes
+/// before it.
 fn title(made: &FlowOutcome, of_source: Option<&str>) -> Option<String> {
-    let repeats = |title: &str| made.summary.summary_text.trim_start().starts_with(title.trim());
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = squeezed(&made.summary.summary_text);
+    let repeats = |title: &str| text.contains(&squeezed(title));
     let own = made.summary.title.as_deref().filter(|own| of_source.is_none() || !repeats(own));
     own.or(of_source).map(str::to_owned)
 }

@@ -126,13 +126,14 @@ const MEMBERS_ALONE_MIN: usize = 3;
 /// Members that are told beside the title.
 const MEMBERS_TOLD: usize = 3;
 /// Names of columns that say what a row is about, folded.
-const TITLES: [&str; 20] = [
+const TITLES: [&str; 21] = [
     "title",
     "name",
     "subject",
     "item",
     "product",
     "task",
+    "summary",
     "description",
     "what",
     "titulo",
@@ -150,6 +151,14 @@ const TITLES: [&str; 20] = [
 ];
 /// Names of columns that tell rows apart and say nothing to a reader.
 const IDS: [&str; 7] = ["id", "uuid", "guid", "key", "row", "no", "nr"];
+
+/// The place of a column among those that say what a row is about, from the clearest; `None` for any other column, and
+/// for a cell that is a text of its own.
+pub(crate) fn title_rank(column: &str, cell: &str) -> Option<usize> {
+    let column = fold(column.trim());
+    let is_text = cell.len() > VALUE_BYTES_MAX || cell.contains('\n');
+    TITLES.iter().position(|name| *name == column).filter(|_| !is_text)
+}
 
 /// Where the name of a member stands, and where its value does.
 type MemberPlaces = (Range<usize>, Range<usize>);
