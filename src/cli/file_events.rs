@@ -53,7 +53,8 @@ impl CalledRecords {
 /// Finds the records that are called so.
 pub(super) fn records_called(context: &Context, word: &str) -> CalledRecords {
     let mut found = CalledRecords::default();
-    let word = word.trim();
+    // A Message-ID may stand in brackets here, and without them there.
+    let word = word.trim().trim_start_matches('<').trim_end_matches('>');
     if word.is_empty() {
         return found;
     }

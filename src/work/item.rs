@@ -58,10 +58,10 @@ pub(crate) fn line(
     let meta = meta(prepared, &made);
     let is_document = resolved.document_ids.len() == 1;
     let name = || prepared.surroundings.input.name().filter(|_| is_document);
+    let list = name().filter(|name| LIST_KINDS.contains(&extension_of(name).as_str()));
     // Rows with titles of their own have none together. The name of their list says more than words of one of them.
-    let is_list = |name: &String| LIST_KINDS.contains(&extension_of(name).as_str());
-    let of_source = common.title.clone().or_else(|| name().filter(is_list));
-    made.summary.title = title(&made, of_source.as_deref());
+    let of_source = common.title.as_ref().or(list.as_ref());
+    made.summary.title = title(&made, of_source.map(String::as_str), list.is_some());
     // A table has no title. Its name says more than its id.
     let title = made.summary.title.clone().or_else(name);
     let item = SummaryItem {
@@ -186,12 +186,14 @@ fn selection(prepared: &Prepared, coverage: &Coverage) -> Value {
     selection
 }
 
-/// The flow's title. One that only repeats words of the text says nothing, so that the title of the source comes
-/// before it.
-fn title(made: &FlowOutcome, of_source: Option<&str>) -> Option<String> {
-    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let text = squeezed(&made.summary.summary_text);
-    let repeats = |title: &str| text.contains(&squeezed(title));
+/// The flow's title. One that only repeats the first words of the text says nothing, so that the title
+/// of the source comes before it. Of a list, no sentence is a title.
+fn title(made: &FlowOutcome, of_source: Option<&str>, is_list: bool) -> Option<String> {
+    let text = made.summary.summary_text.trim_start();
+    let repeats = |title: &str| match is_list {
+        true => text.contains(title.trim()),
+        false => text.starts_with(title.trim()),
+    };
     let own = made.summary.title.as_deref().filter(|own| of_source.is_none() || !repeats(own));
     own.or(of_source).map(str::to_owned)
 }
