@@ -172,6 +172,13 @@ pub(crate) fn folded(name: &str) -> String {
     name.trim().nfkc().flat_map(char::to_lowercase).collect()
 }
 
+/// Text for comparing: lower case, without accents.
+pub(crate) fn without_accents(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let is_mark = |c: &char| matches!(*c, '\u{300}'..='\u{36f}');
+    lower.nfd().filter(|c| !is_mark(c)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -612,7 +612,10 @@ mod tests {
             {"uuid": "m", "sender": "assistant", "content": blocks}]});
         beside.add(&conversation(&claude).unwrap());
         let told: Vec<String> = beside.left_out().map(|one| one.to_string()).collect();
-        assert_eq!(told, ["3 parts of messages without a reader: 2 map, 1 plan"]);
+        assert_eq!(
+            told,
+            ["3 parts of messages without a reader: 2 map, 1 plan", "1 thought of a model"]
+        );
     }
 
     #[test]

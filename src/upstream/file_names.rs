@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::Family;
 use super::lines::Lines;
 use super::record_names::{cells, ids_and_addresses, is_row, own_names, shown_row};
-use crate::bus::search::folded;
+use crate::contract::places::without_accents as folded;
 use crate::contract::versions::file_of_item;
 use crate::markup::document::FILE_NAME;
 use crate::os::Disk;

@@ -137,7 +137,7 @@ fn an_export_says_how_many_messages_no_summary_has_and_why() {
 fn damaged_lines_are_named_with_their_place_and_counted_together() {
     let message = |at: u8| {
         let text = format!("The roof costs {at}00 EUR. We decide on Monday.");
-        let role = if at % 2 == 0 { "user" } else { "assistant" };
+        let role = if at.is_multiple_of(2) { "user" } else { "assistant" };
         json!({"role": role, "content": text, "timestamp": format!("2026-02-11T10:{at:02}:00Z")})
     };
     let text = format!("{}\n{{broken\n{}\n{{broken\n{}\n", message(1), message(2), message(3));
