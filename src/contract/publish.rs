@@ -808,15 +808,21 @@ pub(crate) fn said_by_line(name: &str, value: &str) -> Option<bool> {
 /// Marks of answers and of mails that were passed on, as [`folded`] gives them.
 const REPLY_MARKS: &[&str] = &["re", "fw", "fwd", "aw", "wg", "sv", "rv", "res", "enc", "tr"];
 
-/// Whether a title is such a mark, or begins with one in brackets: `PRIVATE`, `[Confidential] Offer`. An
-/// answer to a text with such a title is one too.
-pub(crate) fn is_private_title(title: &str) -> bool {
+/// The title of a thread: `Rent` of `Re: AW: Rent`.
+pub(crate) fn without_reply_marks(title: &str) -> &str {
     let mut title = title.trim();
     while let Some((mark, rest)) = title.split_once(':')
         && is_one_of(REPLY_MARKS, mark)
     {
         title = rest.trim_start();
     }
+    title
+}
+
+/// Whether a title is such a mark, or begins with one in brackets: `PRIVATE`, `[Confidential] Offer`. An
+/// answer to a text with such a title is one too.
+pub(crate) fn is_private_title(title: &str) -> bool {
+    let title = without_reply_marks(title);
     let in_brackets = title.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     // Before a colon a word in capitals is a mark, and else the beginning of a sentence. `Do not share` can only be one.
     let before_colon = title.split_once(':').filter(|(word, _)| {

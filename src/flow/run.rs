@@ -25,7 +25,7 @@ use super::tree::{LEAF_CHARS, PROMPT_BYTES, TreeJob};
 use super::{extract, inputs, pyvalue};
 use crate::config::Profile;
 use crate::contract::schema;
-use crate::contract::source::InputContext;
+use crate::contract::source::{InputContext, SourceKind};
 use crate::contract::told::ToldFailure;
 use crate::model::{
     Bill, CallSettings, Listener, ModelError, Provider, SourceText, Speaker, Speakers,
@@ -133,9 +133,11 @@ fn speakers(input: &InputContext) -> Option<Speakers> {
     let said = input.sources.iter().map(|source| {
         let name = source.author.as_ref().and_then(|person| person.name.clone());
         let (role, name) = (of_session(source.role.clone()), of_session(name));
-        (source.id.clone(), Speaker { role, name, day: source.day_as_written() })
+        let is_mail = !is_session && source.kind == SourceKind::Event;
+        let subject = source.title.clone().filter(|_| is_mail);
+        (source.id.clone(), Speaker { role, name, day: source.day_as_written(), subject })
     });
-    let known = said.filter(|(_, one)| is_session || one.day.is_some());
+    let known = said.filter(|(_, one)| is_session || one.day.is_some() || one.subject.is_some());
     let known: BTreeMap<String, Speaker> = known.collect();
     (is_session || !known.is_empty()).then_some(Speakers(known))
 }

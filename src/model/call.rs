@@ -79,6 +79,9 @@ pub struct Speaker {
     pub name: Option<String>,
     /// The day on which the text was written, by the clock of its writer: `2026-03-02`.
     pub day: Option<String>,
+    /// The subject of a mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
 }
 
 /// The shape the answer must have.

@@ -27,13 +27,14 @@ use super::{
 use fill::excerpt::excerpt;
 use fill::filled::Filled;
 use fill::gather::{Gathered, gather, titles};
-use fill::hints::{Hints, Size};
+use fill::hints::{Hints, One, Size};
 use fill::scene::Scene;
+use fill::{event, one_mail};
 use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.15.0";
+const ALGORITHM: &str = "1.16.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.
@@ -120,20 +121,34 @@ fn read<T>(
     };
     let parts = gather(call, hints);
     let read: usize = parts.iter().map(|part| part.text.len()).sum();
-    let parts = excerpt(parts);
+    let mut parts = excerpt(parts);
+    if let Some(One::Event) = hints.one {
+        let clearness = |parts: &[Gathered<'_>]| on_scene(parts, call, hints, event::clearness);
+        parts = one_mail::clearest(parts, clearness);
+    }
+    let (answer, pieces) =
+        on_scene(&parts, call, hints, |scene: &Scene<'_, '_>| answer(scene, call, hints));
+    let evidence =
+        pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
+    (answer, evidence, read)
+}
+
+/// Takes the parts of a call apart, and looks at what they say.
+fn on_scene<T>(
+    parts: &[Gathered<'_>],
+    call: &ModelCall<'_>,
+    hints: &Hints,
+    look: impl FnOnce(&Scene<'_, '_>) -> T,
+) -> T {
     let said = parts.iter().map(|part| part.spoken_by.clone()).collect();
     let text = Text::spoken(
         parts.iter().map(|part| Part { id: id_of(part, call), text: &part.text }).collect(),
         said,
         &titles(call.inputs),
     );
-    let percent = percent(call, hints);
-    let mut scene = Scene::new(&text, &parts, call.inputs, hints, percent);
+    let mut scene = Scene::new(&text, parts, call.inputs, hints, percent(call, hints));
     scene.apart = call.apart;
-    let (answer, pieces) = answer(&scene, call, hints);
-    let evidence =
-        pieces.iter().filter_map(|(pointer, piece)| evidence(pointer, piece, &parts)).collect();
-    (answer, evidence, read)
+    look(&scene)
 }
 
 /// `1.0.0+unicode-17.0.0`: the tables decide what a letter is.

@@ -27,9 +27,13 @@ pub(crate) const WORKER_COMMAND: &str = "worker";
 /// What a process sees of the environment.
 const ENVIRONMENT: &[&str] = &["PATH", "HOME", "TZ", "LANG", "LC_ALL", "TMPDIR"];
 /// The allocators reserve address space in small parts, because address space is what the limit counts. That of
-/// the C library, which few calls use, would reserve 64 MiB for each thread.
-const ALLOCATOR: &[(&str, &str)] =
-    &[("MIMALLOC_ARENA_RESERVE", "32768"), ("MALLOC_ARENA_MAX", "1")];
+/// the C library, which few calls use, would reserve 64 MiB for each thread. Memory stays with a process for a second,
+/// because the next order needs it again.
+const ALLOCATOR: &[(&str, &str)] = &[
+    ("MIMALLOC_ARENA_RESERVE", "32768"),
+    ("MIMALLOC_PURGE_DELAY", "1000"),
+    ("MALLOC_ARENA_MAX", "1"),
+];
 /// Packs of one process. With more of them in use, all are dropped and sent again.
 const PACKS_MAX: usize = 64;
 /// How often an attempt that waits for a process shows that it still waits.

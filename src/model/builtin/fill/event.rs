@@ -41,6 +41,12 @@ pub(crate) fn best(scene: &Scene<'_, '_>) -> Option<Appointment> {
     found.map(|(when, score)| Appointment { when, score })
 }
 
+/// How clearly a text tells of an event; `None` where it does not.
+pub(crate) fn clearness(scene: &Scene<'_, '_>) -> Option<i64> {
+    let other = || Occasion::of(scene).map(|_| 0);
+    best(scene).map(|found| found.score).or_else(other)
+}
+
 /// What the text is about: an event of a known day, one whose day only the day of the text would tell, or one that
 /// comes again on days of the week.
 enum Occasion {

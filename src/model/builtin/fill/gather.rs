@@ -40,6 +40,8 @@ pub struct Gathered<'c> {
     pub(crate) spoken_by: Option<SpokenBy>,
     /// The day on which it was written.
     pub(crate) day: Option<NaiveDate>,
+    /// Its subject, when it is a mail.
+    pub(crate) subject: Option<String>,
 }
 
 /// The parts of a call, in reading order.
@@ -52,6 +54,7 @@ pub fn gather<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
             let speaker = id.and_then(|id| speakers.0.get(id));
             part.spoken_by = speaker.and_then(|speaker| spoken_by(speaker, between_people));
             part.day = speaker.and_then(|speaker| speaker.day.as_deref()?.parse().ok());
+            part.subject = speaker.and_then(|speaker| speaker.subject.clone());
         }
     }
     for part in &mut parts {
@@ -90,8 +93,10 @@ fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
     for name in &hints.text {
         let text = call.inputs.get(name).map(lay_out).unwrap_or_default();
         if !text.trim().is_empty() && !holds(&text) {
-            let text = if is_line(&text) { format!("Subject: {}", text.trim()) } else { text };
-            parts.push(laid_out(text));
+            parts.push(match is_line(&text) {
+                true => headed(&text),
+                false => laid_out(text),
+            });
         }
     }
     if call.sources.is_empty() {
@@ -113,6 +118,11 @@ fn as_given<'c>(call: &ModelCall<'c>, hints: &Hints) -> Vec<Gathered<'c>> {
         }
     }
     parts
+}
+
+/// The line of a subject.
+pub(crate) fn headed<'c>(subject: &str) -> Gathered<'c> {
+    laid_out(format!("Subject: {}", subject.trim()))
 }
 
 /// A part made of an input, which cannot be quoted as evidence.

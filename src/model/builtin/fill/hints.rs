@@ -30,6 +30,8 @@ pub struct Hints {
     pub summary: Option<Size>,
     /// Whom the text is about, such as the employer of a job post. A summary that does not name it begins with it.
     pub about: Option<Rule>,
+    /// What the answer is about one of. Of several mails that are no thread, only the one that has it is read.
+    pub one: Option<One>,
     /// Length of everything by variant, in percent.
     pub budget_percent: BTreeMap<String, usize>,
     /// What a call without schema answers; the summary by default.
@@ -40,6 +42,13 @@ pub struct Hints {
     pub tables: BTreeMap<String, Table>,
     /// The question for a small model.
     pub small: Option<SmallHint>,
+}
+
+/// What an answer has one of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum One {
+    Event,
 }
 
 /// The members that a small model is asked for. Rules fill the others.
