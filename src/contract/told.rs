@@ -32,11 +32,6 @@ impl ToldFailure {
         self
     }
 
-    /// Whether it says nothing.
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|part| part.words().is_empty())
-    }
-
     /// Puts other words in the place of the words of others.
     pub(crate) fn rewrite(&mut self, rewritten: &dyn Fn(&str) -> String) {
         for part in &mut self.0 {
