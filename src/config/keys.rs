@@ -73,7 +73,7 @@ pub(crate) const KEYS: &[Key] = &[
         "workers.max_in_flight_per_provider",
         "8",
         Kind::Count,
-        "calls under way at one provider, at most 1024",
+        "calls under way at one provider, at most 1024; each host of a cluster counts its own",
     ),
     key(
         "workers.grace_on_shutdown",
@@ -372,7 +372,7 @@ pub(crate) const KEYS: &[Key] = &[
         "cluster.roles",
         "[\"ingest\", \"work\", \"lead\", \"read\"]",
         Kind::Texts,
-        "what this host does for the cluster; without `read` it publishes no summaries and digests while it follows",
+        "what this host does for the cluster; without `ingest` its queue waits; without `read` it publishes no summaries and digests while it follows",
     ),
     key("status.http", "\"off\"", Kind::Text, "address of the status page, such as 127.0.0.1:7878"),
     key(
