@@ -22,23 +22,12 @@ use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::TimePrecision;
 use crate::contract::time::{Day, Timestamp};
 use crate::markup::html::unescape;
-use crate::markup::members::{self, name_of_person, named};
+use crate::markup::members::{self, named, speakers};
 use crate::markup::records::joined_pieces;
 use crate::upstream::moment::Moment;
 
-/// Members that hold the author of a message, from the fullest name to an id.
-const AUTHORS: [&str; 10] = [
-    "user_profile",
-    "author",
-    "from",
-    "sender_name",
-    "sender",
-    "speaker",
-    "username",
-    "actor",
-    "user",
-    "from_id",
-];
+/// Members that may hold the number of the author of a message.
+const NUMBERED: &[&str] = &["author", "from", "sender", "user", "fromid"];
 /// Members that hold the role of who speaks.
 const ROLES: [&str; 2] = ["/role", "/author/role"];
 /// Members that hold the time, the exact ones first. Others are known by their usual names.
@@ -332,11 +321,9 @@ fn scalar(value: &Value) -> Option<String> {
 
 /// Who wrote a message, as it says itself.
 fn author_of(message: &Value) -> Option<String> {
-    let mut names = AUTHORS.iter().chain(&["name"]);
-    names.find_map(|name| {
-        let said = &message[*name];
-        name_of_person(said).or_else(|| said.as_i64().map(|number| number.to_string()))
-    })
+    let message = message.as_object()?;
+    let number = || named(message, NUMBERED).find_map(Value::as_i64);
+    speakers(message).next().or_else(|| number().map(|number| number.to_string()))
 }
 
 fn author(message: &Value, people: &BTreeMap<String, String>) -> Option<String> {

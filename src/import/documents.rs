@@ -278,16 +278,15 @@ fn short(name: &str, value: &Value) -> Option<Value> {
     }
     let names = match value {
         Value::Object(_) => name_of_person(value).map(Value::from),
-        Value::Array(_) if names_people(&folded(name)) => Some(names_of(value).into()),
-        Value::String(_) if names_people(&folded(name)) => Some(value.clone()),
+        Value::Array(_) if names_people(name) => Some(names_of(value).into()),
+        Value::String(_) if names_people(name) => Some(value.clone()),
         _ => None,
     };
     names.filter(|value| value.is_array() || value.to_string().len() <= PEOPLE_BYTES_MAX)
 }
 
 fn is_context(name: &str) -> bool {
-    let name = folded(name);
-    CONTEXT.contains(&name.as_str()) || names_people(&name)
+    CONTEXT.contains(&folded(name).as_str()) || names_people(name)
 }
 
 fn provenance(of: &Described<'_>, kind: &str) -> Value {

@@ -18,7 +18,9 @@ use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, lo
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
-use crate::markup::members::{beyond_context, folded, name_of_person, named};
+use crate::markup::members::{
+    add_people, authors, beyond_context, folded, name_of_person, named, people_of, speakers,
+};
 use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
 use crate::upstream::index::IdKey;
@@ -282,12 +284,15 @@ fn event(
     for (key, found) in kept {
         value[key] = found;
     }
-    // Programs that talk to models name a person so, beside the role.
-    if mapping.kind.is_none()
-        && [&value["author"], &value["from"]].iter().all(|one| one.is_null())
-        && let Some(name) = name_of_person(&record["name"])
+    let members = record.as_object();
+    let is_message = mapping.kind.is_none();
+    if [&value["author"], &value["from"]].iter().all(|one| one.is_null())
+        && let Some(members) = members
     {
-        value["author"] = name.into();
+        // Programs that talk to models name a person by `name`, beside the role.
+        let named = authors(members).find_map(name_of_person);
+        let name = if is_message { speakers(members).next() } else { named };
+        name.into_iter().for_each(|name| value["author"] = name.into());
     }
     if value["author"].is_null()
         && let Some(author) = author_of_feed(record)
@@ -301,6 +306,10 @@ fn event(
     }
     if record.as_object().is_some_and(says_local_only) {
         value[LOCAL_ONLY] = true.into();
+    }
+    if let (Some(event), Some(members)) = (value.as_object_mut(), members) {
+        let said = is_message.then(|| speakers(members)).into_iter().flatten();
+        add_people(event, people_of(members).chain(said));
     }
     let Some(at) = at else {
         return Err(LeftOut::Undated(Box::new(NewRecord { order, id, value })));

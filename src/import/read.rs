@@ -15,7 +15,7 @@ use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
 use crate::markup::members::{
-    AUTHORS, TIMES, TITLES, add_people, folded, named, people_of, people_within,
+    TIMES, TITLES, add_people, named, names_people, people_of, people_within, said_by,
 };
 use crate::markup::records::{List, Record, json_record, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
@@ -184,7 +184,7 @@ fn project(members: &Map<String, Value>) -> Option<Vec<Document>> {
     members.get("prompt_template").or_else(|| members.get("description"))?;
     // Who made a project made its parts, unless a part says otherwise.
     let authors = |members: &Map<String, Value>| {
-        let all = members.iter().filter(|(name, _)| AUTHORS.contains(&folded(name).as_str()));
+        let all = members.iter().filter(|(name, _)| names_people(name));
         all.map(|(name, one)| (name.clone(), one.clone())).collect::<Map<_, _>>()
     };
     let mut labels = authors(members);
@@ -248,6 +248,9 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     });
     let labels = tags_of(&members);
     members.extend(id.map(|id| (RECORD_ID.to_owned(), id.into())));
+    // Without its words a message shows no more that it is one.
+    let people = said_by(&members);
+    add_people(&mut members, people);
     Document { kind, text, title, date, labels, members, ..Document::default() }
 }
 
@@ -409,13 +412,15 @@ fn text_document(kind: FileKind, path: &Path, bytes: &[u8]) -> Result<Document, 
             read.publish = together(values.iter().map(said_within));
             let members: Option<Vec<_>> = values.iter().map(Value::as_object).collect();
             let talks = members.and_then(|members| turns::conversations(&members));
+            let mut people: Vec<String> = values.iter().flat_map(people_within).collect();
+            people.extend(talks.iter().flatten().flat_map(|one| people_of(&one.members)));
             read.text = match talks {
                 Some(talks) => {
                     talks.into_iter().map(|one| one.text).collect::<Vec<_>>().join("\n\n")
                 }
                 None => records(&values),
             };
-            add_people(&mut read.members, values.iter().flat_map(people_within));
+            add_people(&mut read.members, people);
             Ok(read.local_only_if(values.iter().any(says_local_only_within)))
         }
         _ if extension(path) == "rst" => read_as("x.rst"),

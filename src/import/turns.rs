@@ -12,23 +12,11 @@ use super::said::beside_list;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::{said_by_record, together};
 use crate::markup::document::Document;
-use crate::markup::members::{add_people, name_of_person, people_of};
+use crate::markup::members::{add_people, people_of, speakers};
 use crate::markup::records::joined_pieces;
 
 /// Members that hold the role of a message.
 const ROLES: [&str; 3] = ["role", "from", "speaker"];
-/// Members that hold the name of its author.
-const NAMES: [&str; 9] = [
-    "name",
-    "author",
-    "sender_name",
-    "sender",
-    "speaker",
-    "from",
-    "user_profile",
-    "username",
-    "user",
-];
 /// Members that hold its words.
 const TEXTS: [&str; 4] = ["content", "text", "value", "message"];
 /// Members that hold its messages.
@@ -66,9 +54,13 @@ fn word(message: &Map<String, Value>, names: &[&str]) -> Option<String> {
     found.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
-/// The name of who says a message.
+/// The name of who says a message. `from: human` is a role and no name.
 fn name(message: &Map<String, Value>) -> Option<String> {
-    NAMES.iter().find_map(|name| name_of_person(message.get(*name)?))
+    speakers(message).find(|name| is_name(name))
+}
+
+fn is_name(name: &str) -> bool {
+    Voice::of(name).is_none()
 }
 
 fn turn(message: &Map<String, Value>) -> Option<Turn> {
@@ -165,11 +157,9 @@ impl Talk {
         if !said.is_empty() {
             said.push('\n');
         }
-        // `from: human` is a role and no name.
-        let is_name = |name: &String| Voice::of(name).is_none();
-        let name = name.filter(is_name);
         said.push_str(&format!("{}: {text}", name.as_deref().unwrap_or(role)));
-        self.people.extend(people_of(message).filter(is_name).chain(name));
+        self.people
+            .extend(people_of(message).chain(speakers(message)).filter(|name| is_name(name)));
     }
 
     fn finish(mut self) -> Document {

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use super::authors::{Naming, naming};
+
 /// Names of the title of a record; the first that holds a text counts.
 pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
-/// Names of who wrote a text.
-pub(crate) const AUTHORS: &[&str] = &[
+/// Names of who wrote a text, as the specification of source texts lists them. [`authors`] knows more.
+const AUTHORS: &[&str] = &[
     "author",
     "authors",
     "from",
@@ -38,6 +40,55 @@ const PERSONS: &[&str] = &[
 pub(crate) const SAID_BY: &str = "said_by";
 /// Names of people who wrote a part of a text, or wrote it before its author passed it on.
 const PEOPLE: &[&str] = &["saidby", "forwardedfrom"];
+/// Names of who says a message, the fullest first. Records that are no messages use some of them for other things.
+const SPEAKERS: &[&str] = &[
+    "userprofile",
+    "author",
+    "authorname",
+    "from",
+    "fromname",
+    "sendername",
+    "sender",
+    "speakername",
+    "speaker",
+    "displayname",
+    "realname",
+    "fullname",
+    "name",
+    "nickname",
+    "nick",
+    "username",
+    "screenname",
+    "handle",
+    "who",
+    "participant",
+    "actor",
+    "user",
+    "u",
+    "login",
+    "fromid",
+];
+/// Names of the words of a message. Beside the last two, `name` may be that of a thing.
+const WORDS: &[&str] = &["message", "content", "value", "text", "body"];
+const WORDS_BESIDE_NAMES: &[&str] = WORDS.split_at(3).0;
+/// Names of lists of messages.
+const CONVERSATIONS: &[&str] = &[
+    "messages",
+    "conversation",
+    "conversations",
+    "chat",
+    "chatmessages",
+    "dialog",
+    "dialogue",
+    "turns",
+    "thread",
+    "talk",
+    "transcript",
+    "utterances",
+    "replies",
+    "comments",
+    "posts",
+];
 /// Names of the address of a person in a record of them.
 const ADDRESSES: &[&str] = &["address", "email", "mail"];
 /// Names of a clock time that stands apart from its day.
@@ -142,26 +193,73 @@ pub(crate) fn named<'a>(
     found.into_iter().map(|(_, value)| value)
 }
 
-/// Whether a member names somebody who wrote the text or a part of it. Its name is folded.
+/// The values of the members that name who wrote a text, the usual names first.
+pub(crate) fn authors(members: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    let rank = |name: &str| {
+        let usual = AUTHORS.iter().position(|one| *one == folded(name));
+        let is_author = || matches!(naming(name), Some(Naming::Label | Naming::Column));
+        usual.or_else(|| is_author().then_some(AUTHORS.len()))
+    };
+    let given = members.iter().filter(|(_, value)| !value.is_null());
+    let mut found: Vec<(usize, &Value)> =
+        given.filter_map(|(name, value)| Some((rank(name)?, value))).collect();
+    found.sort_by_key(|(rank, _)| *rank);
+    found.into_iter().map(|(_, value)| value)
+}
+
+/// Whether a member names somebody who wrote the text or a part of it.
 pub(crate) fn names_people(name: &str) -> bool {
-    AUTHORS.contains(&name) || PEOPLE.contains(&name)
+    let folded = folded(name);
+    [AUTHORS, PEOPLE].iter().any(|names| names.contains(&folded.as_str()))
+        // Two letters name a language as often as a sender.
+        || folded.len() > 2 && naming(name).is_some_and(|one| one != Naming::Receiver)
 }
 
 /// Everybody whom a record names as one who wrote it or a part of it, by name and by address, as it is written.
 pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = String> {
-    named(members, AUTHORS).chain(named(members, PEOPLE)).flat_map(names_of)
+    let named = members.iter().filter(|(name, _)| names_people(name));
+    named.flat_map(|(_, value)| names_of(value)).chain(said_by(members))
+}
+
+/// Who says a record that looks like a message.
+pub(crate) fn said_by(members: &Map<String, Value>) -> Vec<String> {
+    let has = |names: &[&str]| {
+        let mut words = named(members, names);
+        words.any(|words| words.is_string() || words.is_array() || words.is_object())
+    };
+    if !has(WORDS) {
+        return Vec::new();
+    }
+    let may_be_thing = !has(WORDS_BESIDE_NAMES) && !members.contains_key("role");
+    let is_speaker = |name: &&&str| **name != "name" || !may_be_thing;
+    let names: Vec<&str> = SPEAKERS.iter().filter(is_speaker).copied().collect();
+    named(members, &names).flat_map(names_of).collect()
+}
+
+/// The names of who says a record that is a message, the fullest first.
+pub(crate) fn speakers(message: &Map<String, Value>) -> impl Iterator<Item = String> {
+    named(message, SPEAKERS).chain(authors(message)).filter_map(name_of_person)
+}
+
+/// Whether a member of a message names who says it.
+pub(crate) fn names_speaker(name: &str) -> bool {
+    SPEAKERS.contains(&folded(name).as_str()) || names_people(name)
 }
 
 /// Everybody whom a value or a record within it names so.
 pub(crate) fn people_within(value: &Value) -> BTreeSet<String> {
-    let (mut found, mut left) = (BTreeSet::new(), vec![value]);
-    while let Some(one) = left.pop() {
+    let (mut found, mut left) = (BTreeSet::new(), vec![(value, false)]);
+    while let Some((one, is_message)) = left.pop() {
         match one {
             Value::Object(members) => {
                 found.extend(people_of(members));
-                left.extend(members.values());
+                if is_message {
+                    found.extend(speakers(members));
+                }
+                let of_messages = |name: &str| CONVERSATIONS.contains(&folded(name).as_str());
+                left.extend(members.iter().map(|(name, inner)| (inner, of_messages(name))));
             }
-            Value::Array(all) => left.extend(all),
+            Value::Array(all) => left.extend(all.iter().map(|inner| (inner, is_message))),
             _ => {}
         }
     }
@@ -173,7 +271,7 @@ pub(crate) fn add_people(
     members: &mut Map<String, Value>,
     people: impl IntoIterator<Item = String>,
 ) {
-    let authors: Vec<String> = named(members, AUTHORS).flat_map(names_of).collect();
+    let authors: Vec<String> = authors(members).flat_map(names_of).collect();
     let known = members.get(SAID_BY).map(names_of).unwrap_or_default();
     let mut all: BTreeSet<String> = people.into_iter().chain(known).collect();
     all.retain(|one| !authors.contains(one));

@@ -6,6 +6,7 @@
 //!
 //! Nothing here renders, fetches or executes anything.
 
+pub(crate) mod authors;
 pub mod cards;
 pub mod document;
 pub mod html;

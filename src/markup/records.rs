@@ -11,26 +11,15 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::html;
-use super::members::{TIMES, beyond_context, folded, name_of_person};
+use super::members::{TIMES, add_people, beyond_context, folded, names_speaker, speakers};
 use crate::contract::publish;
 
 /// Members that hold the whole text of a record, the first that has words counts.
 const TEXTS: [&str; 5] = ["content_text", "text", "content", "body", "content_html"];
 /// The member of a record that holds the messages of a conversation.
 pub(crate) const MESSAGES: &str = "messages";
-/// Members of a message that hold its words and its author.
+/// Members of a message that hold its words.
 const WORDS: [&str; 5] = ["text", "content", "message", "body", "value"];
-const SPEAKERS: [&str; 9] = [
-    "author",
-    "from",
-    "sender_name",
-    "sender",
-    "speaker",
-    "name",
-    "user_profile",
-    "username",
-    "user",
-];
 /// Members of a conversation that say something of all of it.
 const NOTES: [&str; 6] = ["notes", "note", "comment", "comments", "summary", "description"];
 /// Members that name a record.
@@ -252,7 +241,7 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
             && !IDS.contains(&name.as_str())
             && !is_own(&name)
             // The name of a conversation is its title.
-            && (name == "name" || !SPEAKERS.contains(&name.as_str()))
+            && (name == "name" || !names_speaker(&name))
     });
     let common: Map<String, Value> =
         common.map(|(name, one)| (name.clone(), one.clone())).collect();
@@ -279,13 +268,14 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
     for (message, number) in all.iter().filter_map(Value::as_object).zip(1..) {
         time = times(message).or(time);
         let Some(text) = WORDS.iter().find_map(|name| said(message.get(*name)?)) else { continue };
-        let author = SPEAKERS.iter().find_map(|name| name_of_person(message.get(*name)?));
+        let author = speakers(message).next();
         let own = message.iter().filter(|(name, _)| {
-            !is_own(name) && !SPEAKERS.contains(&name.as_str()) && !IDS.contains(&name.as_str())
+            !is_own(name) && !names_speaker(name) && !IDS.contains(&name.as_str())
         });
         let mut members = dated(common.clone(), &time);
         members.extend(own.map(|(name, one)| (name.clone(), one.clone())));
         members.extend(author.map(|author| ("author".to_owned(), author.into())));
+        add_people(&mut members, speakers(message));
         found.push(Message { number, text, members });
     }
     found.iter().any(|one| one.number > 0).then_some(found)

@@ -72,16 +72,32 @@ struct Spoken {
 }
 
 impl Spoken {
+    /// A line of a subtitle, in which several people may speak.
     fn line(&mut self, line: &str) {
-        let speaker = line.split_once("<v").and_then(|(_, rest)| rest.split_once('>'));
-        let speaker =
-            speaker.and_then(|(name, _)| name.split_once(' ')).map(|(_, name)| name.trim());
-        let words = match line.contains(['<', '&']) {
-            true => html::page(line).text,
-            false => line.to_owned(),
+        let mut rest = line;
+        while let Some(at) = voice(rest) {
+            let (said, next) = rest.split_at(at);
+            // A dash or a blank before a voice is no word.
+            if said.contains(char::is_alphanumeric) {
+                self.part(said);
+            }
+            rest = next;
+        }
+        self.part(rest);
+    }
+
+    fn part(&mut self, part: &str) {
+        let tag = part.trim_start().strip_prefix("<v").and_then(|rest| rest.split_once('>'));
+        let name = tag.and_then(|(tag, _)| Some(tag.split_once(char::is_whitespace)?.1));
+        let name = name.map(html::unescape);
+        let speaker = name.map(|name| name.split_whitespace().collect::<Vec<_>>().join(" "));
+        let speaker = speaker.filter(|name| !name.is_empty());
+        let words = match part.contains(['<', '&']) {
+            true => html::page(part).text,
+            false => part.to_owned(),
         };
         let words = words.trim();
-        let changes = speaker.is_some_and(|speaker| speaker != self.speaker);
+        let changes = speaker.as_ref().is_some_and(|speaker| *speaker != self.speaker);
         let is_again = std::mem::take(&mut self.begins) && !changes && words == self.last;
         if words.is_empty() || is_again {
             return;
@@ -92,12 +108,20 @@ impl Spoken {
             self.text.push(if changes || ends { '\n' } else { ' ' });
         }
         if let Some(speaker) = speaker.filter(|_| changes) {
-            self.speaker = speaker.to_owned();
-            self.speakers.insert(speaker.to_owned());
             self.text.push_str(&format!("{speaker}: "));
+            self.speakers.insert(speaker.clone());
+            self.speaker = speaker;
         }
         self.text.push_str(words);
     }
+}
+
+/// Where a further voice begins in a line: `<v Ana>`, `<v.loud Ana>`.
+fn voice(line: &str) -> Option<usize> {
+    let begins = |(at, _): &(usize, &str)| {
+        *at > 0 && line[at + 2..].starts_with(|c: char| c.is_whitespace() || c == '.')
+    };
+    line.match_indices("<v").find(begins).map(|(at, _)| at)
 }
 
 #[cfg(test)]

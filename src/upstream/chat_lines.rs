@@ -3,7 +3,7 @@
 //! Contract: a text is a chat when its lines begin with a time or a name in the same way and people speak
 //! in it again and again. A line without a beginning of its own continues the message above it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use chrono::NaiveTime;
 
@@ -67,32 +67,108 @@ pub(crate) fn is_chat(text: &str) -> bool {
         && other <= messages * 2
 }
 
-/// Everybody who speaks in a text that is a chat, with times before the names or without; nobody where it is something
-/// else.
+/// Everybody who speaks in a text that is a chat, with times before the names, behind them or without; nobody where it is
+/// something else. A rule that misses somebody lets a text out, so a name too many is no harm.
 pub(super) fn speakers(text: &str) -> BTreeSet<String> {
-    if is_chat(text) {
-        return text
-            .lines()
-            .filter_map(read)
-            .filter_map(|line| line.name)
-            .map(str::to_owned)
-            .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let (mut names, mut said, mut timed, mut long) = (BTreeSet::new(), 0, 0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        let Some(turn) = turn(line, lines.get(at + 1).copied()) else { continue };
+        said += 1;
+        timed += usize::from(turn.is_timed);
+        long += usize::from(turn.words.split_whitespace().count() >= SAID_WORDS_MIN);
+        names.insert(turn.name.to_owned());
     }
-    let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
-    lines().filter_map(speaker).for_each(|name| *turns.entry(name).or_default() += 1);
-    // Several people, of whom one speaks again, and most lines begin with a name.
-    let said = turns.values().sum::<usize>();
-    let is_talk = turns.len() > 1 && said > turns.len() && said * 2 >= lines().count();
-    turns.into_keys().filter(|_| is_talk).map(str::to_owned).collect()
+    let are_most = said * 2 >= lines.len();
+    // In the log of a program, nearly every line has another beginning.
+    if names.len() > NAMES_FREE && said < names.len() * 2 {
+        return BTreeSet::new();
+    }
+    let is_talk = is_chat(text)
+        // Several people, of whom one speaks again, and most lines begin with a name.
+        || names.len() > 1 && said > names.len() && are_most
+        // Every name has a time, and a message may have some lines.
+        || timed > 1 && timed == said && said * LINES_OF_MESSAGE_MAX >= lines.len()
+        // Nobody speaks twice, and each says more than a value behind a label.
+        || said > 0 && long == said && (said == lines.len() || names.len() > 1 && are_most);
+    if is_talk { names } else { BTreeSet::new() }
 }
 
-/// The name before the words of a line: `Ana: hello`, `**Ana:** hello`.
-fn speaker(line: &str) -> Option<&str> {
-    let (name, words) = line.split_once(':')?;
-    let name = name.trim_matches(['*', '-', '>', '_', ' ']);
-    let is_said = words.trim_matches(['*', '_', ' ']).chars().any(char::is_alphabetic);
-    (is_name(name) && is_said && !words.starts_with("//")).then_some(name)
+/// Words of somebody who speaks once.
+const SAID_WORDS_MIN: usize = 3;
+/// Names of a text in which hardly anybody speaks twice.
+const NAMES_FREE: usize = 500;
+/// Lines of a message below a name with a time.
+const LINES_OF_MESSAGE_MAX: usize = 6;
+/// Colons of a line that may stand behind a name.
+const COLONS_MAX: usize = 4;
+
+/// A line that begins what somebody says.
+struct SaidBy<'a> {
+    name: &'a str,
+    words: &'a str,
+    is_timed: bool,
+}
+
+/// `[14:03] Ana: hello`, `Ana: hello`, `**Ana:** hello`, `Ana (14:03): hello`, and `Ana  14:03` above the words.
+fn turn<'a>(line: &'a str, below: Option<&'a str>) -> Option<SaidBy<'a>> {
+    if let Some(Line { name: Some(name), text, .. }) = read(line) {
+        return Some(SaidBy { name, words: text, is_timed: true });
+    }
+    let line = line.trim_start_matches([MARK, '\u{feff}', ' ']);
+    let (is_timed, line) = stamp(line).map_or((false, line), |(_, rest)| (true, rest));
+    let bytes = line.as_bytes();
+    let is_digit =
+        |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let in_clock = |at: usize| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
+    let mut colons = line.match_indices(':').map(|(at, _)| at).take(COLONS_MAX);
+    if let Some(at) = colons.find(|at| !in_clock(*at)) {
+        let (written, words) = (&line[..at], &line[at + 1..]);
+        let (name, is_behind) = without_time(written);
+        let is_said = words.trim_matches(['*', '_', ' ']).chars().any(char::is_alphabetic);
+        return (is_person(name) && is_said && !words.starts_with("//")).then_some(SaidBy {
+            name,
+            words,
+            is_timed: is_timed || is_behind,
+        });
+    }
+    // The words stand below.
+    let (name, is_behind) = without_time(line);
+    let words = below.filter(|_| is_behind && is_person(name))?;
+    Some(SaidBy { name, words, is_timed: true })
+}
+
+/// A name, also one with initials or a title.
+fn is_person(name: &str) -> bool {
+    is_name(name) || is_name(&name.replace('.', ""))
+}
+
+/// A name without the marks around it and without the time behind it, and whether there was one.
+fn without_time(written: &str) -> (&str, bool) {
+    const AROUND: [char; 7] = ['*', '-', '–', '>', '_', ' ', ','];
+    let written = written.trim_matches(AROUND);
+    if let Some((name, inner)) =
+        written.strip_suffix([')', ']']).and_then(|rest| rest.rsplit_once(['(', '[']))
+        && is_time(inner)
+    {
+        return (name.trim_matches(AROUND), true);
+    }
+    let begins = written.match_indices(|c: char| c.is_whitespace() || c == ',');
+    let behind = begins.map(|(at, _)| (&written[..at], &written[at..]));
+    let timed = behind
+        .into_iter()
+        .find(|(_, behind)| is_time(behind.trim_matches(['@', '|', '-', '–', ',', ' '])));
+    match timed {
+        Some((name, _)) => (name.trim_matches(AROUND), true),
+        None => (written, false),
+    }
+}
+
+/// Whether a text is a clock time, and maybe a day before it.
+fn is_time(text: &str) -> bool {
+    let rest = dated(text).map_or(text, |(_, width)| &text[width..]);
+    let rest = rest.trim_start_matches([',', ' ', 'T', '\u{a0}', '\u{202f}']);
+    clock(rest).is_some_and(|(_, _, width)| rest[width..].trim().is_empty())
 }
 
 /// The beginning of a message: a stamp, then a name.

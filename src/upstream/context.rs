@@ -26,7 +26,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
 use crate::markup::document::{extension_of, is_known_by_title};
-use crate::markup::members::{self, AUTHORS, SAID_BY, TITLES, folded, name_of_person, named};
+use crate::markup::members::{self, SAID_BY, TITLES, authors, folded, name_of_person, named};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -602,7 +602,7 @@ fn add_people(places: &mut DataPlaces, members: &Map<String, Value>) {
 
 /// Who wrote a text, as it says itself.
 pub(crate) fn author_of(members: &Map<String, Value>) -> Option<Person> {
-    named(members, AUTHORS).find_map(author)
+    authors(members).find_map(author)
 }
 
 /// What a text is filed under.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::chat_lines::speakers;
 use super::moment::Moment;
 use crate::markup::document::Document;
-use crate::markup::members::{AUTHORS, add_people, named};
+use crate::markup::members::{add_people, authors};
 use crate::model::builtin::extract::written::{
     Order, author_of_text, day_of_name, day_of_text, day_of_value, is_date_label, order_of,
 };
@@ -19,7 +19,7 @@ pub(crate) fn set_heads(parts: &mut [Document], name: &str) {
     let order = order_of(parts.iter().flat_map(|part| words(&part.text, &part.members)));
     let alone = (parts.len() == 1).then_some(name);
     if let [only] = &mut *parts
-        && named(&only.members, AUTHORS).next().is_none()
+        && authors(&only.members).next().is_none()
         && let Some(author) = author_of_text(&only.text)
     {
         only.members.insert("author".to_owned(), author.into());

@@ -12,7 +12,10 @@ use super::elements::{self, Shown};
 use super::entities;
 use super::tag::{self, Sight};
 use crate::contract::publish;
+use crate::markup::authors::{Naming, naming};
 use crate::markup::layout::{Break, Layout, fence_for};
+use crate::markup::members::{add_people, name_of_person, names_of, names_people};
+use crate::markup::prefix;
 
 /// Most elements that are open at the same time. Deeper ones only make their break.
 const OPEN_MAX: usize = 256;
@@ -60,6 +63,9 @@ const STATES: [&str; 7] = ["has", "with", "no", "is", "js", "not", "without"];
 const DAY_BYTES: usize = 10;
 /// Deepest JSON-LD that is looked through.
 const JSON_LD_DEPTH_MAX: usize = 6;
+/// Bytes of an element that names who wrote the page, and words of a name.
+const NAME_BYTES_MAX: usize = 600;
+const NAME_WORDS_MAX: usize = 8;
 
 /// A page as text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -92,6 +98,12 @@ fn read(source: &str, is_article: bool) -> Page {
         reader.pop();
     }
     reader.date();
+    let people = std::mem::take(&mut reader.people);
+    let is_author = |(name, is): &&(String, bool)| *is && !is_address(name);
+    if let Some((author, _)) = people.iter().find(is_author) {
+        reader.members.entry("author").or_insert(author.as_str().into());
+    }
+    add_people(&mut reader.members, people.into_iter().map(|(name, _)| name));
     Page { title: reader.title, text: reader.layout.finish(), members: reader.members }
 }
 
@@ -102,6 +114,8 @@ struct Reader<'a> {
     members: Map<String, Value>,
     /// What `time` elements say, each with whether it is the time of the publication.
     times: Vec<(String, bool)>,
+    /// Everybody whom it names as one who wrote it or a part of it, and whether as its author.
+    people: Vec<(String, bool)>,
     open: Vec<Open<'a>>,
     /// How many open elements are hidden, and how many of them with all that is in them.
     hidden: usize,
@@ -150,6 +164,8 @@ struct Start<'a> {
     time: Option<(String, bool)>,
     /// A script that holds JSON-LD.
     is_json_ld: bool,
+    /// It holds the name of somebody who wrote the page; its author, where it says so.
+    names_author: Option<bool>,
     /// Part of what surrounds the article.
     surrounds: bool,
     /// Where the source continues.
@@ -164,6 +180,7 @@ impl<'a> Reader<'a> {
             title: None,
             members: Map::new(),
             times: Vec::new(),
+            people: Vec::new(),
             open: Vec::new(),
             hidden: 0,
             gone: 0,
@@ -243,6 +260,10 @@ impl<'a> Reader<'a> {
         if let Some((name, content)) = start.meta.take() {
             self.meta(name, content.into());
         }
+        if let Some(is_author) = start.names_author {
+            let name = named_in(&start.name, &rest[end..]);
+            self.people.extend(name.map(|name| (name, is_author)));
+        }
         if let Some(time) = start.time.take()
             && self.is_shown()
             && self.times.len() < TIMES_MAX
@@ -301,6 +322,7 @@ impl<'a> Reader<'a> {
             if let Some(date) = date_published(&said, 0) {
                 self.members.entry("date").or_insert(date.into());
             }
+            people_in(&said, &mut self.people);
             if is_private(&said) {
                 self.members.entry("private").or_insert(true.into());
             }
@@ -311,7 +333,14 @@ impl<'a> Reader<'a> {
     /// privacy, and a page may say it after it said something else under the same name.
     fn meta(&mut self, name: String, content: Value) {
         let is_mark = publish::said_by_member(&name, &content).is_some();
-        let is_address = |text: &str| text.starts_with("https://") || text.starts_with("http://");
+        if name == PERSON {
+            self.people.extend(content.as_str().map(|name| (name.to_owned(), false)));
+            return;
+        }
+        if name == "author" {
+            // A page may name several.
+            self.people.extend(content.as_str().map(|name| (name.to_owned(), true)));
+        }
         if name == "url" && !content.as_str().is_some_and(is_address) {
             return;
         }
@@ -513,38 +542,44 @@ impl<'a> Start<'a> {
         let counts = matches!(&*name, "ol" | "li");
         let (is_time, is_script) = (name == "time", name == "script");
         let (mut time, mut published, mut is_json_ld) = (None, false, false);
-        let end = tag::scan(rest, named, |attribute, value| match attribute {
-            "hidden" | "style" => sight.take(attribute, value),
-            "start" | "value" if counts => number = value.trim().parse().ok(),
-            "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
-            // A header that the page brings itself: `X-Robots-Tag`.
-            "http-equiv" if is_meta && publish::is_sign(value.trim()) => {
-                said_of = Some(value.trim().to_ascii_lowercase());
+        let mut names_author = None;
+        let end = tag::scan(rest, named, |attribute, value| {
+            if !is_meta && !is_link {
+                names_author = says_author(attribute, value).max(names_author);
             }
-            "rel" if is_link => {
-                let mut words = value.split_whitespace();
-                let names_page = words.any(|word| word.eq_ignore_ascii_case("canonical"));
-                said_of = names_page.then(|| "url".to_owned());
+            match attribute {
+                "hidden" | "style" => sight.take(attribute, value),
+                "start" | "value" if counts => number = value.trim().parse().ok(),
+                "name" | "property" | "itemprop" if is_meta => said_of = member_of(value),
+                // A header that the page brings itself: `X-Robots-Tag`.
+                "http-equiv" if is_meta && publish::is_sign(value.trim()) => {
+                    said_of = Some(value.trim().to_ascii_lowercase());
+                }
+                "rel" if is_link => {
+                    let mut words = value.split_whitespace();
+                    let names_page = words.any(|word| word.eq_ignore_ascii_case("canonical"));
+                    said_of = names_page.then(|| "url".to_owned());
+                }
+                "href" if is_link => each_stretch(value, |stretch| content.push_str(stretch)),
+                "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
+                "role" => surrounds |= ROLES.contains(&value.trim()),
+                "class" | "id" if may_surround && names_surroundings(value) => {
+                    surrounds = true;
+                    published |= is_time && says_published(value);
+                }
+                "datetime" if is_time => time = Some(value.trim().to_owned()),
+                "pubdate" if is_time => published = true,
+                "itemprop" | "class" if is_time => published |= says_published(value),
+                mark if is_whole && is_mark_of_page(mark, value) => {
+                    (said_of, content) = (Some("private".to_owned()), "true".to_owned());
+                }
+                "type" if is_script => {
+                    // Parameters may stand behind the type.
+                    let kind = value.split(';').next().unwrap_or(value);
+                    is_json_ld = kind.trim().eq_ignore_ascii_case("application/ld+json")
+                }
+                _ => {}
             }
-            "href" if is_link => each_stretch(value, |stretch| content.push_str(stretch)),
-            "content" if is_meta => each_stretch(value, |stretch| content.push_str(stretch)),
-            "role" => surrounds |= ROLES.contains(&value.trim()),
-            "class" | "id" if may_surround && names_surroundings(value) => {
-                surrounds = true;
-                published |= is_time && says_published(value);
-            }
-            "datetime" if is_time => time = Some(value.trim().to_owned()),
-            "pubdate" if is_time => published = true,
-            "itemprop" | "class" if is_time => published |= says_published(value),
-            mark if is_whole && is_mark_of_page(mark, value) => {
-                (said_of, content) = (Some("private".to_owned()), "true".to_owned());
-            }
-            "type" if is_script => {
-                // Parameters may stand behind the type.
-                let kind = value.split(';').next().unwrap_or(value);
-                is_json_ld = kind.trim().eq_ignore_ascii_case("application/ld+json")
-            }
-            _ => {}
         })?;
         // Only elements of SVG and MathML can end themselves.
         let is_empty = matches!(&*name, "svg" | "math") && rest[..end].ends_with("/>");
@@ -552,7 +587,18 @@ impl<'a> Start<'a> {
         let meta = said_of.filter(|_| !content.is_empty()).map(|name| (name, content.to_owned()));
         let time = time.filter(|time| !time.is_empty()).map(|time| (time, published));
         let surrounds = surrounds && may_surround;
-        Some(Start { name, sight, number, is_empty, meta, time, is_json_ld, surrounds, end })
+        Some(Start {
+            name,
+            sight,
+            number,
+            is_empty,
+            meta,
+            time,
+            is_json_ld,
+            names_author,
+            surrounds,
+            end,
+        })
     }
 }
 
@@ -574,10 +620,125 @@ fn member_of(name: &str) -> Option<String> {
         "og:url" => "url",
         other => {
             let bare = other.rsplit([':', '.']).next().unwrap_or(other);
-            return publish::is_sign(bare).then(|| bare.to_owned());
+            if publish::is_sign(bare) {
+                return Some(bare.to_owned());
+            }
+            let last = other.rsplit([':', '.', '-', '_']).next().unwrap_or(other);
+            return names_writer(last).then(|| PERSON.to_owned());
         }
     };
     Some(known.to_owned())
+}
+
+/// What a `meta` element stands for that names somebody who wrote the page.
+const PERSON: &str = "person";
+
+fn is_address(text: &str) -> bool {
+    text.starts_with("https://") || text.starts_with("http://")
+}
+
+/// Whether a word is one for who wrote a text or a part of it.
+fn names_writer(word: &str) -> bool {
+    word == "byl"
+        || matches!(naming(word), Some(Naming::Label | Naming::Column | Naming::Part))
+            && word != "by"
+}
+
+/// Whether an attribute says that its element names who wrote the page: `rel=author`, `itemprop=author`, a class such as
+/// `p-author` or `byline`.
+fn says_author(attribute: &str, value: &str) -> Option<bool> {
+    let words: Vec<String> = value.split_whitespace().map(str::to_ascii_lowercase).collect();
+    match attribute {
+        "rel" | "itemprop" if words.iter().any(|word| word == "author") => Some(true),
+        "rel" | "itemprop" => words.iter().any(|word| names_writer(word)).then_some(false),
+        "class" => {
+            let is_one = |part: &str| matches!(part, "author" | "authors" | "byline");
+            let named = words.iter().any(|word| word.split(['-', '_']).any(is_one));
+            named.then_some(false)
+        }
+        _ => None,
+    }
+}
+
+/// The name in an element whose source is `rest`, without the word before it: `By Ana Ruiz`. Microdata may have it in an
+/// attribute.
+fn named_in(element: &str, rest: &str) -> Option<String> {
+    let rest = prefix(rest, NAME_BYTES_MAX);
+    let ends = |at: &usize| {
+        let tail = &rest.as_bytes()[at + 2..];
+        tail.get(..element.len()).is_some_and(|name| name.eq_ignore_ascii_case(element.as_bytes()))
+    };
+    let end = rest.match_indices("</").map(|(at, _)| at).find(ends)?;
+    let (mut left, mut text, mut content) = (&rest[..end], String::new(), None);
+    while let Some(at) = left.find('<') {
+        each_stretch(&left[..at], |stretch| text.push_str(stretch));
+        text.push(' ');
+        let (mut is_name, mut value_of) = (false, None);
+        let tag = &left[at..];
+        let is_tag = tag.as_bytes().get(1).is_some_and(u8::is_ascii_alphabetic);
+        let (_, named) = name_of(tag, 1);
+        let scanned = is_tag.then(|| {
+            tag::scan(tag, named, |attribute, value| match attribute {
+                "itemprop" => is_name |= value.trim() == "name",
+                "content" => value_of = Some(unescape(value)),
+                _ => {}
+            })
+        });
+        content = content.or(value_of.filter(|_| is_name));
+        let end = scanned.flatten().or_else(|| tag.find('>').map(|end| end + 1));
+        left = end.map_or("", |end| &tag[end..]);
+    }
+    each_stretch(left, |stretch| text.push_str(stretch));
+    let name = text.split(['·', '|', '•', '–', '—']).next().unwrap_or_default();
+    let mut words: Vec<&str> = name.split_whitespace().collect();
+    if words.first().is_some_and(|first| naming(first) == Some(Naming::Label)) {
+        words.remove(0);
+    }
+    let is_name = (1..=NAME_WORDS_MAX).contains(&words.len());
+    content.or_else(|| is_name.then(|| words.join(" "))).filter(|name| !name.trim().is_empty())
+}
+
+/// Everybody whom JSON-LD names as one who wrote something. Somebody may be named only by the id of another node.
+fn people_in(value: &Value, people: &mut Vec<(String, bool)>) {
+    let (mut seen, mut referred) = (Vec::new(), Vec::new());
+    each_person(value, 0, &mut seen, &mut referred, people);
+    for id in referred {
+        let named = seen.iter().filter(|(known, _)| *known == id);
+        people.extend(named.map(|(_, name)| (name.clone(), true)));
+    }
+}
+
+fn each_person(
+    value: &Value,
+    depth: usize,
+    seen: &mut Vec<(String, String)>,
+    referred: &mut Vec<String>,
+    people: &mut Vec<(String, bool)>,
+) {
+    if depth > JSON_LD_DEPTH_MAX {
+        return;
+    }
+    match value {
+        Value::Object(object) => {
+            let id = object.get("@id").and_then(Value::as_str);
+            let name = name_of_person(value);
+            seen.extend(id.zip(name).map(|(id, name)| (id.to_owned(), name)));
+            for (name, inner) in object {
+                if names_people(name) {
+                    people.extend(names_of(inner).into_iter().map(|one| (one, name == "author")));
+                    let one = std::slice::from_ref(inner);
+                    let all = inner.as_array().map_or(one, Vec::as_slice);
+                    let ids = all.iter().filter_map(|one| one.get("@id")?.as_str());
+                    referred.extend(ids.map(str::to_owned));
+                }
+                each_person(inner, depth + 1, seen, referred, people);
+            }
+        }
+        Value::Array(list) => {
+            list.iter().for_each(|one| each_person(one, depth + 1, seen, referred, people));
+        }
+        _ => {}
+    }
 }
 
 /// Whether JSON-LD says of the page that it is private.

@@ -12,6 +12,7 @@ use super::super::lexicon::lexicon;
 use super::super::text::language::language_of;
 use super::super::text::lines;
 use super::super::text::words::fold;
+use crate::markup::authors::{Naming, naming};
 use crate::markup::prefix;
 
 /// Lines with words that may stand before the text of a letter or a note begins.
@@ -199,28 +200,6 @@ pub(crate) fn day_of_text(text: &str, order: Option<Order>) -> Option<NaiveDate>
     letter.filter(|day| !is_diary(text, *day, order))
 }
 
-/// Labels of an author in the head of a text, folded.
-const AUTHOR_LABELS: [&str; 12] = [
-    "author",
-    "authors",
-    "written by",
-    "by",
-    "autor",
-    "autora",
-    "autores",
-    "auteur",
-    "autrice",
-    "autore",
-    "verfasser",
-    "verfasserin",
-];
-
-/// Labels of who wrote a text, where it has the head of a letter, folded.
-const SENDER_LABELS: [&str; 9] =
-    ["from", "sender", "de", "remitente", "von", "absender", "da", "expediteur", "mittente"];
-/// Labels of who gets a letter, or of where a journey ends, folded.
-const RECEIVER_LABELS: [&str; 6] = ["to", "para", "an", "nach", "a", "hasta"];
-
 /// The author that the head of a text names behind a label: `Author: Ana Ruiz`, `:author: Ana Ruiz`.
 pub(crate) fn author_of_text(text: &str) -> Option<&str> {
     let (start, name) = author_line(text)?;
@@ -236,15 +215,15 @@ fn author_line(text: &str) -> Option<(usize, Range<usize>)> {
 /// `From: Ana Ruiz` above or below a date. `From: Lisbon` belongs to a journey or an event: it names an hour, or where
 /// it ends.
 fn sender_line(text: &str) -> Option<(usize, Range<usize>)> {
-    let labelled = |labels: &'static [&'static str]| {
+    let labelled = |wanted: Naming| {
         head_lines(text).find_map(move |(start, line)| {
-            Some((start, line, value_in(line, &|label| labels.contains(&label))?))
+            Some((start, line, value_in(line, &|label| naming(label) == Some(wanted))?))
         })
     };
-    let (start, line, name) = labelled(&SENDER_LABELS)?;
+    let (start, line, name) = labelled(Naming::Sender)?;
     let is_subject = |label: &str| lexicon().mail.subject_labels.iter().any(|one| one == label);
     let has_subject = || head_lines(text).any(|(_, line)| value_in(line, &is_subject).is_some());
-    let is_sender = line.contains('@') || labelled(&RECEIVER_LABELS).is_none() || has_subject();
+    let is_sender = line.contains('@') || labelled(Naming::Receiver).is_none() || has_subject();
     let is_dated = head_lines(text).any(|(_, line)| dated_label(line).is_some());
     let has_digit = !line.contains('@') && line.bytes().any(|byte| byte.is_ascii_digit());
     (is_sender && is_dated && !has_digit && !announces_event(text)).then_some((start, name))
@@ -286,7 +265,7 @@ fn ends_head(line: &str) -> bool {
 
 /// The value of a line that only names an author.
 fn author_in(line: &str) -> Option<Range<usize>> {
-    value_in(line, &|label| AUTHOR_LABELS.contains(&label))
+    value_in(line, &|label| naming(label) == Some(Naming::Label))
 }
 
 /// The value of a line that is nothing but a few words behind a label.
@@ -303,7 +282,7 @@ fn value_in(line: &str, is_label: &dyn Fn(&str) -> bool) -> Option<Range<usize>>
 
 /// Whether a label says that the name of an author follows.
 pub(crate) fn is_author_label(label: &str) -> bool {
-    AUTHOR_LABELS.contains(&folded_label(label).as_str())
+    naming(label) == Some(Naming::Label)
 }
 
 fn folded_label(label: &str) -> String {
