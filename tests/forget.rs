@@ -519,7 +519,7 @@ fn lines_in_the_quarantine_are_forgotten_and_keep_their_places() {
     assert_eq!(found_in(&home), QUEUE);
     assert!(shown().contains("a kite"));
     let told = home.ok(&["quarantine", "show", &rows[0]["seq"].to_string()]);
-    assert!(told.contains("forgotten by request"), "{told}");
+    assert!(told.contains("was forgotten on 20") && told.contains(", by request"), "{told}");
     home.ok(&["quarantine", "list"]);
     std::fs::remove_file(home.path("run/quarantine.jsonl")).unwrap();
     home.ok(&["drain"]);
@@ -1477,4 +1477,188 @@ fn recover_forgets_again_what_was_forgotten_after_the_last_kept_record() {
     assert_eq!(facts.sum::<usize>(), 4);
     world.home.ok(&["drain"]);
     world.is_sound();
+}
+
+/// Everything that a command told.
+fn all_told(home: &Home, args: &[&str]) -> String {
+    let output = home.run(args);
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+/// The file beside the log counts only when the log is lost, so damage must show before.
+#[test]
+fn damage_of_the_file_of_what_was_forgotten_is_told_and_mended_from_the_log() {
+    let home = Home::new(QUICK);
+    for (number, word) in ["zucchini", "harpsichord"].iter().enumerate() {
+        home.ask(
+            &format!("note-{number}"),
+            FREE,
+            &format!("The {word} stands in the hall until Friday."),
+        );
+    }
+    home.ok(&["drain"]);
+    home.ok(&["forget", "note-0.txt"]);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let later = home
+        .command(&["forget", "note-1.txt"])
+        .env("SUMMARIZER_TEST_NOW", "2026-03-05T10:00:00Z")
+        .output();
+    assert!(later.unwrap().status.success());
+    let path = home.path("run/forgotten.jsonl");
+    let whole = std::fs::read(&path).unwrap();
+    let first = whole.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    assert!(first < whole.len(), "two lines");
+    let mut flipped = whole.clone();
+    flipped[20] ^= 1;
+    let flipped_at = "line 1: ";
+    for (damaged, why) in [
+        (flipped.clone(), flipped_at),
+        (whole[..first].to_vec(), "it lacks what was forgotten on 2026-03-05"),
+        (whole[first..].to_vec(), "line 1: it was line 2"),
+        (Vec::new(), "it is empty"),
+    ] {
+        for command in [&["drain"][..], &["verify"], &["doctor"]] {
+            std::fs::write(&path, &damaged).unwrap();
+            let told = all_told(&home, command);
+            let is_told = told.contains("run/forgotten.jsonl was damaged") && told.contains(why);
+            assert!(is_told, "{command:?} {why}: {told}");
+            assert_eq!(std::fs::read(&path).unwrap(), whole, "{command:?} {why}");
+        }
+    }
+    assert!(!all_told(&home, &["drain"]).contains("damaged"));
+    // With the log lost, only the file knows. The line is named, and what to do.
+    std::fs::write(&path, &flipped).unwrap();
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    let told = all_told(&home, &["recover"]);
+    assert!(told.contains(flipped_at) && told.contains("the file of a backup"), "{told}");
+    std::fs::write(&path, &whole).unwrap();
+    home.ok(&["recover"]);
+}
+
+/// A request that waits and has no words of its own names a source that goes: it ends with it.
+#[test]
+fn a_request_that_waits_for_a_forgotten_source_ends_at_once() {
+    let home = Home::new(QUICK);
+    home.ask("now-1", FREE, "The zucchini stands in the hall until Friday.");
+    home.ok(&["drain"]);
+    let queue = home.path("run/queue.jsonl");
+    let lines = std::fs::read_to_string(&queue).unwrap();
+    let mut line: Value = serde_json::from_str(lines.trim()).unwrap();
+    line["request_id"] = "later-1".into();
+    line["urgency"] = "scheduled".into();
+    line["not_before"] = "2031-01-01T08:00:00Z".into();
+    line["work"]["params"] = json!({"lang": "es"});
+    let mut other = line.clone();
+    other["request_id"] = "other-1".into();
+    other["input"]["ids"] = json!(["kite.txt"]);
+    std::fs::write(home.path("buses/other/kite.txt"), "The kite flies on Sunday.").unwrap();
+    std::fs::write(&queue, format!("{lines}{line}\n{other}\n")).unwrap();
+    home.ok(&["drain"]);
+    assert!(home.ok(&["forget", "--dry-run", "now-1.txt"]).contains("request line"));
+    assert_ne!(home.last_ack("later-1")["status"], "failed_permanent");
+    home.ok(&["forget", "now-1.txt"]);
+    let ack = home.last_ack("later-1");
+    assert_eq!(ack["status"], "failed_permanent", "{ack}");
+    assert_eq!(ack["message"], "its source was forgotten by request", "{ack}");
+    assert_ne!(home.last_ack("other-1")["status"], "failed_permanent");
+    home.ok(&["drain"]);
+    all_verify(&home);
+}
+
+/// The folder in which `recover` kept the old files can be named.
+#[test]
+fn old_files_that_a_recovery_kept_are_forgotten_by_the_name_of_their_folder() {
+    let home = Home::new(QUICK);
+    home.ask("now-1", FREE, "The zucchini stands in the hall until Friday.");
+    home.ok(&["drain"]);
+    std::fs::write(home.path("run/summarizer.redb"), b"").unwrap();
+    home.ok(&["recover"]);
+    let folder = || {
+        let mut names = std::fs::read_dir(home.path("run"))
+            .unwrap()
+            .map(|one| one.unwrap().file_name().into_string().unwrap());
+        names.find(|name| name.starts_with("before-recovery-"))
+    };
+    let name = folder().unwrap();
+    assert!(home.ok(&["forget", "--dry-run", &name]).contains("would be removed"));
+    assert_eq!(folder().as_deref(), Some(name.as_str()));
+    assert!(home.ok(&["forget", &name]).contains("was removed"));
+    assert_eq!(folder(), None);
+    assert_eq!(home.items().len(), 1, "nothing else goes");
+    assert_eq!(home.run(&["forget", "before-recovery-nothing"]).status.code(), Some(5));
+}
+
+/// A list, a conversation and a text of several people on the bus `other`: afterwards every command says the day.
+#[test]
+fn names_on_the_bus_other_tell_the_day_on_which_they_were_forgotten() {
+    let home = Home::new(QUICK);
+    let talk = json!({"messages": [
+        {"author": "Ana", "text": "The zucchini is paid on 3 May and comes on Saturday."},
+        {"author": "Bo", "text": "We decided that Theobald brings the ladder."}]});
+    let rows = "{\"id\":\"a\",\"text\":\"The harpsichord is paid on 3 May.\"}\n";
+    let both = "Frieda Halm: The Brasenose key hangs by the door.\nIda Moor: We bring the ladder on Saturday.\n";
+    for (name, text) in [
+        ("talk.json", talk.to_string()),
+        ("deep/list.jsonl", rows.to_owned()),
+        ("both.txt", both.to_owned()),
+    ] {
+        let path = home.path(&format!("buses/other/{name}"));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+        home.ok(&["submit", "--flow", FREE, "--bus", "other", "--id", name]);
+    }
+    home.ok(&["drain"]);
+    assert_eq!(home.items().len(), 3);
+    home.ok(&["forget", "talk.json", "deep/list.jsonl"]);
+    let told: Value =
+        serde_json::from_str(&home.ok(&["--json", "forget", "--author", "frieda halm"])).unwrap();
+    assert!(told["left_in"].to_string().contains("other/both.txt"), "{told}");
+    assert_eq!(home.items().len(), 0);
+    for name in ["talk.json", "deep/list.jsonl", "both.txt"] {
+        for command in ["read", "show", "explain", "forget"] {
+            let told = all_told(&home, &[command, name]);
+            assert!(
+                told.contains("was forgotten on 2026-03-02, by request"),
+                "{command} {name}: {told}"
+            );
+        }
+    }
+}
+
+/// Lines and runs are counted, a backup knows their names, and a number that no line has is told as that.
+#[test]
+fn forgotten_lines_are_counted_and_known_in_a_backup_too() {
+    let home = Home::new(QUICK);
+    home.ask_with("gone-1", FREE, "The bicycle.", json!({"tone": "as Theobald says"}));
+    std::fs::remove_file(home.path("buses/other/gone-1.txt")).unwrap();
+    std::fs::write(
+        home.path("run/queue.jsonl"),
+        std::fs::read_to_string(home.path("run/queue.jsonl")).unwrap()
+            + "{\"text\": \"Quillfeather said yes\"}\n",
+    )
+    .unwrap();
+    home.ok(&["drain"]);
+    let row = std::fs::read_to_string(home.path("run/quarantine.jsonl")).unwrap();
+    let row: Value = serde_json::from_str(row.lines().next().unwrap()).unwrap();
+    let bad = format!("quarantine:{}", row["seq"]);
+    home.ok(&["forget", "gone-1", &bad]);
+    assert!(home.ok(&["verify"]).contains("also forgotten by request: 2 request lines"));
+    let counted: Value = serde_json::from_str(&home.ok(&["--json", "verify"])).unwrap();
+    assert_eq!(counted["forgotten_lines"], 2, "{counted}");
+    let shown = home.ok(&["quarantine", "show", &row["seq"].to_string()]);
+    assert!(shown.contains("forgotten on 2026-03-02, by request"), "{shown}");
+    let kept = tempfile::tempdir().unwrap();
+    let copy = kept.path().join("copy");
+    let copy = copy.to_str().unwrap();
+    home.ok(&["backup", copy]);
+    for name in ["gone-1", &bad] {
+        let told = all_told(&home, &["--home", copy, "forget", name]);
+        assert!(told.contains("was forgotten on 2026-03-02, by request"), "{name}: {told}");
+    }
+    for (name, what) in
+        [("quarantine:9999", "no line in the quarantine"), ("quarantine:x", "has a number")]
+    {
+        let told = all_told(&home, &["forget", name]);
+        assert!(told.contains(what) && told.contains("quarantine list"), "{name}: {told}");
+    }
 }

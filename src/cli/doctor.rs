@@ -38,6 +38,7 @@ use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
 use crate::upkeep::backups;
 use crate::upkeep::retention::{self, Policy};
+use crate::upkeep::tombstones;
 use crate::verify::{Options, Report, verify_tree};
 
 /// A backlog of at least this many bytes is reported.
@@ -295,9 +296,11 @@ impl DoctorArgs {
             return learned;
         }
         let before = projected_bytes(context, home);
+        let noted = tombstones::look(context.machine.disk.as_ref(), &home.forgotten());
         match HeldHome::take(context, false) {
             Ok(Some(held)) => {
                 look_at_repairs(context, &held, before, findings);
+                look_at_noted(context, &held, noted, findings);
                 let now = context.machine.clock.now();
                 let known = held.engine.state().dialects();
                 let spoken = known.into_iter().flat_map(|known| known.spoken(now));
@@ -489,6 +492,26 @@ fn look_at_forgetting(context: &Context, home: &Home, findings: &mut Findings) {
             let fix = format!("ls -l {}", shell(&home.forgetting()));
             findings.wrong("forget", what, &fix);
         }
+    }
+}
+
+/// The file that names what was forgotten. `noted` is what it held before the home was taken, which made it again.
+fn look_at_noted(
+    context: &Context,
+    held: &HeldHome,
+    noted: std::io::Result<Option<tombstones::Found>>,
+    findings: &mut Findings,
+) {
+    let damage = noted.ok().flatten().and_then(|found| found.damage);
+    let lacked = match held.lacks_forgotten(context) {
+        Ok(lacked) => lacked,
+        Err(failure) => return findings.wrong("forgotten", said(&failure), "summarizer verify"),
+    };
+    if let Some(why) = damage.or(lacked) {
+        let what = format!(
+            "run/forgotten.jsonl was damaged ({why}); the log has all of it, so it was made again"
+        );
+        findings.add("forgotten", Verdict::Notice, what, "");
     }
 }
 

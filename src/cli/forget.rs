@@ -30,12 +30,15 @@ use crate::contract::versions::file_of;
 use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::control::socket::ControlClient;
 use crate::export::summary_bus::SUMMARIES_DIR;
-use crate::home::Home;
+use crate::home::{Home, OLD_LOGS};
 use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
 use crate::projections::exporters;
 use crate::upkeep::backups::{self, Backup};
 use crate::upkeep::forget::{self, LinesNamed, Traces, Wanted};
+use crate::upstream::other::{OTHER_DIR, parts_of};
 
+/// Where the numbers of quarantined lines are.
+const QUARANTINE_LISTS: &str = "`summarizer quarantine list` shows the numbers of its lines";
 /// Summaries that are listed by name.
 const LISTED: usize = 20;
 /// How often a command looks whether the service has forgotten.
@@ -67,7 +70,8 @@ const OTHERS_WITHIN: Duration = Duration::from_secs(15);
   summarizer forget --before 2025-01-01")]
 pub(crate) struct ForgetArgs {
     /// Sources by the name that `read` shows, by file or by id, summaries by id, and runs of other programs by id. The id of
-    /// a request, or `quarantine:SEQ`, names its line when no source has that name
+    /// a request, or `quarantine:SEQ`, names its line when no source has that name. `before-recovery-…` names old files that
+    /// `recover` kept
     #[arg(value_name = "SOURCE", required_unless_present_any = ["author", "before"])]
     words: Vec<String>,
     /// Everything that an author wrote: a name or an address, as the mail or chat has it
@@ -146,6 +150,7 @@ impl ForgetArgs {
             return context.ui.json(&json!({
                 "dry_run": self.dry_run,
                 "summaries": report.summaries,
+                "names": report.names,
                 "sources": report.sources,
                 "bags": report.bags,
                 "answers": report.answers,
@@ -164,7 +169,8 @@ impl ForgetArgs {
             context.ui.out(format!("  {name}"));
         }
         if report.names.len() > LISTED {
-            context.ui.out(format!("  and {} more", report.names.len() - LISTED));
+            let more = report.names.len() - LISTED;
+            context.ui.out(format!("  and {more} more; --json lists all"));
         }
         let mut parts = vec![ui::count(report.summaries.len() as u64, "summary")];
         let lines = report.queue_lines.len() as u64;
@@ -325,7 +331,8 @@ impl ForgetReport {
         let numbers: Vec<String> =
             self.queue_lines.iter().take(LISTED).map(u64::to_string).collect();
         if !numbers.is_empty() {
-            let more = if self.queue_lines.len() > LISTED { " and more" } else { "" };
+            let more =
+                if self.queue_lines.len() > LISTED { " and more; --json lists all" } else { "" };
             context.ui.out(format!(
                 "the queue is the file of those who write it and still has what they wrote: lines {}{more}",
                 numbers.join(", ")
@@ -456,15 +463,24 @@ fn forget(
     // Names are those of the published summaries, so all of them are published first.
     exporters::write(&held.site(context), None).map_err(|error| exporter_failed(&error))?;
     let bus = open_bus(context).ok();
-    let (wanted, to_take) = wanted(context, held, bus.as_ref(), order)?;
+    let (wanted, old_logs, to_take) = wanted(context, held, bus.as_ref(), order)?;
     let bar = context.ui.progress("looking", 100);
     let found = forget::look(held.engine.log(), &wanted, &mut |part| {
         bar.set_position((part * 100.0) as u64);
     });
     bar.finish_and_clear();
-    let found = found.map_err(|error| not_forgotten(&error.into()))?;
-    let names = names_of(bus.as_ref(), &found)?;
-    if found.is_empty() && to_take == 0 {
+    let mut found = found.map_err(|error| not_forgotten(&error.into()))?;
+    let (names, files) = names_of(bus.as_ref(), &found)?;
+    found.files.extend(files);
+    let waiting = forget::waiting_for(&held.engine, &wanted, &found);
+    let waiting = waiting.map_err(|error| not_forgotten(&error.into()))?;
+    found.lines.extend(waiting.into_iter().map(|(_, line)| line));
+    let old_logs = old_logs.iter().map(|name| held.home.run().join(name)).collect::<BTreeSet<_>>();
+    let has_more = !found.lines.is_empty() || to_take > 0;
+    if found.is_empty() && !has_more && !old_logs.is_empty() {
+        return forget_old_logs(context, order, old_logs);
+    }
+    if found.is_empty() && !has_more {
         return Err(Failure::new(Exit::Input, "there is nothing to forget")
             .hint("`summarizer read` lists what there is"));
     }
@@ -487,7 +503,8 @@ fn forget(
         let last = forget::last_asked(held.engine.log()).map_err(|error| not_forgotten(&error))?;
         fact = Some(last.0);
     }
-    let copies = copies.folders;
+    let mut copies = copies.folders;
+    copies.extend(old_logs);
     let summaries = found.summaries.into_keys().collect();
     let Traces { sources, bags, answers, runs, runs_beside, lines: queue_lines, .. } = found;
     Ok(ForgetReport {
@@ -505,6 +522,21 @@ fn forget(
         names,
         fact,
     })
+}
+
+/// Removes nothing but old files that a `recover` set aside.
+fn forget_old_logs(
+    context: &Context,
+    order: &ForgetOrder,
+    copies: BTreeSet<PathBuf>,
+) -> Result<ForgetReport, Failure> {
+    for folder in copies.iter().filter(|_| !order.dry_run) {
+        context.machine.disk.remove_dir_all(folder).map_err(|error| {
+            let what = format!("cannot remove {}", folder.display());
+            Failure::new(Exit::Storage, what).because(&error)
+        })?;
+    }
+    Ok(ForgetReport { copies, ..ForgetReport::default() })
 }
 
 /// The file in the home that a name means, or none; a name that means several is refused.
@@ -525,8 +557,8 @@ fn wanted(
     held: &HeldHome,
     bus: Option<&SummaryBus>,
     order: &ForgetOrder,
-) -> Result<(Wanted, u64), Failure> {
-    let mut wanted = Wanted::default();
+) -> Result<(Wanted, BTreeSet<String>, u64), Failure> {
+    let (mut wanted, mut old_logs) = (Wanted::default(), BTreeSet::new());
     let mut unsure = Vec::new();
     for name in &order.names {
         let events = items_of_file(context, name);
@@ -539,7 +571,20 @@ fn wanted(
         let items = bus.map_or(Ok(BTreeSet::new()), |bus| items_of_list(bus, name))?;
         if !items.is_empty() {
             wanted.sources.extend(items);
+            // The fact names the list too, so that its name tells what became of it.
+            wanted.sources.insert(format!("other:{}", name.strip_prefix("other:").unwrap_or(name)));
             continue;
+        }
+        let folder = name.strip_prefix("run/").unwrap_or(name);
+        if folder.starts_with(OLD_LOGS) && is_old_log(context, held, folder)? {
+            old_logs.insert(folder.to_owned());
+            continue;
+        }
+        if let Some(word) = name.strip_prefix("quarantine:")
+            && word.parse::<u64>().is_err()
+        {
+            let what = format!("{name}: a quarantined line has a number behind `quarantine:`");
+            return Err(Failure::new(Exit::Input, what).hint(QUARANTINE_LISTS));
         }
         let one = match bus {
             Some(bus) => meant(context, bus, name)?,
@@ -589,11 +634,21 @@ fn wanted(
     wanted.files.extend(back.documents());
     // A session that loses an event loses its summary too.
     wanted.sources.extend(back.ids.into_iter().chain(back.broken));
-    Ok((wanted, records))
+    Ok((wanted, old_logs, records))
 }
 
-/// Wants what was summarized of texts on the bus `other` that these people wrote: no import has a record of these. Of a
-/// text of several people only the summary goes.
+/// Whether the home has old files of this name that a `recover` set aside.
+fn is_old_log(context: &Context, held: &HeldHome, name: &str) -> Result<bool, Failure> {
+    let is_name = !name.contains('/');
+    let found = context.machine.disk.stat(&held.home.run().join(name));
+    let found = found.map_err(|error| {
+        Failure::new(Exit::Storage, format!("cannot look at run/{name}")).because(&error)
+    })?;
+    Ok(is_name && found.is_some_and(|stat| stat.is_dir))
+}
+
+/// Wants what was summarized of texts on the bus `other` that these people wrote: no import has a record of these. A file
+/// that is one text or one conversation goes as a whole; of several texts, which may be by others, only the summary goes.
 fn want_of_authors(
     bus: &SummaryBus,
     wanted_authors: &[String],
@@ -609,12 +664,35 @@ fn want_of_authors(
         let is_other = one.item.upstream_ids().all(|id| id.starts_with("other:"));
         match is_other && !names.is_disjoint(&wanted_names) {
             true if authors.is_some_and(|one| !one.contains(", ")) => want(wanted, &one),
-            true => _ = wanted.summaries.insert(one.id().to_owned()),
+            true => {
+                wanted.summaries.insert(one.id().to_owned());
+                let ids: BTreeSet<&str> = one.item.upstream_ids().collect();
+                if is_one_text(&ids) {
+                    wanted.sources.extend(ids.into_iter().map(str::to_owned));
+                }
+            }
             false => {}
         }
         std::ops::ControlFlow::Continue(())
     });
     read.map_err(|error| unread(&error))
+}
+
+/// Whether sources are one file of the bus `other`, or messages of one conversation in a file.
+fn is_one_text(ids: &BTreeSet<&str>) -> bool {
+    let text = |id: &&str| {
+        let (file, item) = parts_of(id);
+        // A message has the name of its conversation before its number.
+        let talk = item.and_then(|item| item.rsplit_once('#'));
+        match (item, talk) {
+            (None, _) => Some((file.to_owned(), String::new())),
+            (Some(_), Some((talk, _))) => Some((file.to_owned(), talk.to_owned())),
+            (Some(item), None) if ids.len() == 1 => Some((file.to_owned(), item.to_owned())),
+            (Some(_), None) => None,
+        }
+    };
+    let texts: Option<BTreeSet<(String, String)>> = ids.iter().map(text).collect();
+    texts.is_some_and(|texts| texts.len() == 1)
 }
 
 /// The summarized items of a list on the bus `other`, by the name of its file.
@@ -704,6 +782,10 @@ fn want_unsure(
             if let Some(at) = before.map_err(|error| not_forgotten(&error))? {
                 return Err(was_forgotten(name, &at.day_in(chrono_tz::UTC).to_string()));
             }
+            if let Some(number) = name.strip_prefix("quarantine:") {
+                let what = format!("no line in the quarantine has the number {number}");
+                return Err(Failure::new(Exit::Input, what).hint(QUARANTINE_LISTS));
+            }
             return Err(match bus {
                 Some(bus) => unknown_name(bus, name),
                 None => Failure::new(Exit::Input, format!("nothing is known of {name}")),
@@ -737,17 +819,22 @@ fn left_with_others(
     Ok(left)
 }
 
-/// The names of the sources of summaries.
-fn names_of(bus: Option<&SummaryBus>, found: &Traces) -> Result<BTreeSet<String>, Failure> {
-    let mut names = BTreeSet::new();
-    let Some(bus) = bus else { return Ok(names) };
+/// The names of the sources of summaries, and their files on the bus `other`.
+fn names_of(
+    bus: Option<&SummaryBus>,
+    found: &Traces,
+) -> Result<(BTreeSet<String>, BTreeSet<String>), Failure> {
+    let (mut names, mut files) = (BTreeSet::new(), BTreeSet::new());
+    let Some(bus) = bus else { return Ok((names, files)) };
     let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
         if found.summaries.contains_key(one.id()) {
             let day = text(&one.item.value["day"]);
             names.insert(format!("{day}  {}", one.heading()));
+            let other = one.item.upstream_ids().filter_map(|id| id.strip_prefix("other:"));
+            files.extend(other.map(|id| format!("{OTHER_DIR}/{}", parts_of(id).0)));
         }
         std::ops::ControlFlow::Continue(())
     });
     read.map_err(|error| unread(&error))?;
-    Ok(names)
+    Ok((names, files))
 }

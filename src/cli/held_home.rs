@@ -239,7 +239,12 @@ impl HeldHome {
             Part::Writes => held.finish_forgetting(context),
             Part::Follows => held.forget_as_told(context),
         };
-        let finished = finished.and_then(|()| held.note_forgotten_before(context));
+        let mended = finished.is_ok().then(|| held.mend_forgotten(context)).transpose();
+        if let Err(failure) = mended {
+            let why = failure.in_short();
+            let told = format!("run/forgotten.jsonl may be damaged and was not made again: {why}");
+            context.ui.complain(format!("{} {told}", ui::yellow("warning:")));
+        }
         if let Err(failure) = finished {
             // What mends the home must not fail for the same reason. The next command tries again.
             let why = failure.in_short();
@@ -269,15 +274,15 @@ impl HeldHome {
             }
         };
         self.refuse_damage(context)?;
-        self.end_waiting(context)?;
+        self.end_waiting(context, &wanted)?;
         self.make_anew(context, &wanted).map(drop)
     }
 
-    /// A request that waits and whose line is gone ends now, and not when its turn comes.
-    fn end_waiting(&mut self, context: &Context) -> Result<(), Failure> {
+    /// A request that waits ends now, and not when its turn comes: its line is gone, or it names what is gone.
+    fn end_waiting(&mut self, context: &Context, wanted: &Wanted) -> Result<(), Failure> {
         let now = context.machine.clock.now();
         loop {
-            let ended = forget::end_waiting(&mut self.engine, now);
+            let ended = forget::end_waiting(&mut self.engine, wanted, now);
             let ended = ended.map_err(|error| engine_failed(&error))?;
             self.commit(now)?;
             if !ended {
@@ -327,7 +332,7 @@ impl HeldHome {
         let all = all.map_err(|error| not_forgotten(&error))?;
         // It may hold a run that is gone.
         self.runs = None;
-        self.end_waiting(context)?;
+        self.end_waiting(context, &all)?;
         Ok(all)
     }
 
@@ -559,20 +564,54 @@ impl HeldHome {
         let said = tombstones::of_log(self.engine.log());
         let said = said.map_err(|error| not_forgotten(&error.into()))?;
         let added = tombstones::add(&*context.machine.disk, &self.home.forgotten(), said);
-        added.map_err(|error| {
-            let what = "cannot read or write run/forgotten.jsonl";
-            let hint = "if it is damaged, remove it: it is written anew from the log";
-            Failure::new(Exit::Storage, what).because(&error).hint(hint)
-        })
+        added.map_err(|error| unnoted(&error))
     }
 
-    /// A home of an earlier release has no such file, and a copy may lack it.
-    fn note_forgotten_before(&self, context: &Context) -> Result<(), Failure> {
-        let is_there = context.machine.disk.stat(&self.home.forgotten());
-        match matches!(is_there, Ok(None)) && self.engine.log().has_destroyed_keys() {
-            true => self.note_forgotten(context),
-            false => Ok(()),
+    /// Makes run/forgotten.jsonl again from the log where it is damaged, or lacks what was forgotten last. A home of an
+    /// earlier release has no such file, and a copy may lack it: that is no damage.
+    fn mend_forgotten(&mut self, context: &Context) -> Result<(), Failure> {
+        let (disk, path) = (&*context.machine.disk, self.home.forgotten());
+        let found = tombstones::look(disk, &path).map_err(|error| unnoted(&error))?;
+        let Some(found) = found else {
+            return match self.engine.log().has_destroyed_keys() {
+                true => self.note_forgotten(context),
+                false => Ok(()),
+            };
+        };
+        let last = forget::last_at(self.engine.log()).map_err(|error| not_forgotten(&error))?;
+        let lacks = last.filter(|at| !found.all.contains_key(at));
+        let lacks =
+            lacks.map(|at| format!("it lacks what was forgotten on {}", at.day_in(chrono_tz::UTC)));
+        let Some(why) = found.damage.or(lacks) else { return Ok(()) };
+        // A log in which something is wrong may lack facts too.
+        self.refuse_damage(context)?;
+        self.note_forgotten(context)?;
+        let told =
+            format!("run/forgotten.jsonl was damaged and was made again from the log: {why}");
+        context.ui.complain(format!("{} {told}", ui::yellow("warning:")));
+        Ok(())
+    }
+
+    /// What the log says was forgotten and run/forgotten.jsonl lacks, in words; it has it again after this call.
+    pub(crate) fn lacks_forgotten(&self, context: &Context) -> Result<Option<String>, Failure> {
+        if !self.engine.log().has_destroyed_keys() {
+            return Ok(None);
         }
+        let said = tombstones::of_log(self.engine.log());
+        let said = said.map_err(|error| not_forgotten(&error.into()))?;
+        let (disk, path) = (&*context.machine.disk, self.home.forgotten());
+        let known = tombstones::look(disk, &path).map_err(|error| unnoted(&error))?;
+        let known = known.map(|found| found.all).unwrap_or_default();
+        let lacks = said
+            .iter()
+            .filter(|(at, one)| !known.get(at).is_some_and(|known| known.has_all_of(one)));
+        let days: Vec<String> =
+            lacks.map(|(at, _)| at.day_in(chrono_tz::UTC).to_string()).collect();
+        if days.is_empty() {
+            return Ok(None);
+        }
+        self.note_forgotten(context)?;
+        Ok(Some(format!("it lacked what was forgotten on {}; it was made again", days.join(", "))))
     }
 
     /// From here on nothing is left to be done, so a text that comes again stays.
@@ -650,6 +689,10 @@ impl HeldHome {
         drop(lock);
         Ok(())
     }
+}
+
+fn unnoted(error: &io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read or write run/forgotten.jsonl").because(error)
 }
 
 fn unmarked(error: &io::Error) -> Failure {

@@ -113,7 +113,8 @@ fn show(context: &Context, seq: u64) -> Result<Exit, Failure> {
         context.ui.out(format!("  {pointer}: {}", error["message"].as_str().unwrap_or_default()));
     }
     if line["forgotten"] == true {
-        context.ui.out("the line itself was forgotten by request");
+        let day = line["forgotten_on"].as_str().unwrap_or("a day that is not known");
+        context.ui.out(format!("the line itself was forgotten on {day}, by request"));
         return Ok(Exit::Done);
     }
     for name in ["raw", "raw_base64", "raw_prefix"] {

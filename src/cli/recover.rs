@@ -228,7 +228,7 @@ impl RecoverArgs {
                 .map_err(|error| failed("read run/forgetting.json", &error))?
                 .map(|marked| marked.wanted),
             tombstones: tombstones::read(&**disk, &home.forgotten())
-                .map_err(|error| failed("read run/forgotten.jsonl", &error))?,
+                .map_err(|error| forgotten_unread(&error))?,
         };
         let bar = context.ui.progress("reading files", 100);
         let engine = rebuild(&context.machine, &places, engine, rules, &mut report, &mut |part| {
@@ -258,6 +258,16 @@ fn failed(doing: &str, error: &std::io::Error) -> Failure {
     Failure::new(Exit::Storage, format!("cannot {doing}"))
         .because(error)
         .hint("nothing was replaced; correct that and run `summarizer recover` again")
+}
+
+/// Without this file nobody knows what the queue must not bring back.
+fn forgotten_unread(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot read run/forgotten.jsonl, which says what was forgotten")
+        .because(error)
+        .hint(
+            "nothing was replaced; put the file of a backup in its place. Without one, remove the line that is named: what it \
+             said is forgotten no more where the log has lost it too",
+        )
 }
 
 fn not_rebuilt(error: &RecoverError) -> Failure {

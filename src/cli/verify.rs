@@ -19,6 +19,8 @@ use crate::verify::{Gone, Options, Report, Violation, rules, verify_tree};
 /// Forgotten summaries that are listed.
 const LISTED: usize = 20;
 
+/// The file beside the log that names what was forgotten.
+const FORGOTTEN: &str = "run/forgotten.jsonl";
 /// Where old parts of the log are.
 const ARCHIVE: &str = "run/archive";
 
@@ -109,7 +111,14 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
     drop(site);
     let compared = compared.map_err(|error| exporter_failed(&error))?;
     let gone = forgotten(held.engine.log());
+    let beside = forget::gone_beside(held.engine.log());
+    let lacks = held.lacks_forgotten(context);
     held.close()?;
+    if let Some(what) = lacks? {
+        report.break_rule(&rules::LOG, FORGOTTEN, None, "", what);
+    }
+    let beside = beside.map_err(|error| not_forgotten(&error))?;
+    (report.forgotten_lines, report.forgotten_runs) = (beside.lines, beside.runs);
     match archive {
         Err(error @ (LogError::Damaged { .. } | LogError::Corrupt(_))) => {
             report.break_rule(&rules::LOG, ARCHIVE, None, "", error.to_string());
@@ -167,6 +176,12 @@ fn show(context: &Context, report: &Report) {
     }
     if report.forgotten.len() > LISTED {
         context.ui.out(format!("and {} more; --json lists all", report.forgotten.len() - LISTED));
+    }
+    let beside = [(report.forgotten_lines, "request line"), (report.forgotten_runs, "run")];
+    let beside = beside.into_iter().filter(|(count, _)| *count > 0);
+    let beside: Vec<String> = beside.map(|(count, noun)| ui::count(count, noun)).collect();
+    if !beside.is_empty() {
+        context.ui.out(format!("also forgotten by request: {}", beside.join(", ")));
     }
     for unchecked in &report.unchecked {
         context.ui.talk(format!("{} {unchecked}", ui::yellow("not checked:")));

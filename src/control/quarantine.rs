@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::contract::ids::Seq;
 use crate::control::question::Answer;
+use crate::explain::forgotten_on;
 use crate::export::{Committed, quarantine};
 use crate::log::{Reader, Record, codec};
 use crate::state::event::Event;
@@ -119,7 +120,12 @@ pub(super) fn one(log: &Reader, seq: Seq) -> Result<Answer, AnswerError> {
         None => None,
     };
     Ok(match found {
-        Some(line) => Answer::Ok(line),
+        Some(mut line) => {
+            if line["forgotten"] == true {
+                line["forgotten_on"] = forgotten_on(log, seq)?.into();
+            }
+            Answer::Ok(line)
+        }
         None => Answer::NotFound(format!("no quarantined line {}", seq.0)),
     })
 }

@@ -134,6 +134,8 @@ pub enum Outcome {
 
 /// What the ack says of a request whose line was taken back before it ended.
 pub(crate) const PARAMETERS_GONE: &str = "its parameters were forgotten by request";
+/// The same of one whose line has no words of its own and names what was taken back.
+pub(crate) const SOURCE_GONE: &str = "its source was forgotten by request";
 
 /// How an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

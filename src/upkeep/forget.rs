@@ -28,9 +28,10 @@ use crate::facts::digest::DigestFact;
 use crate::log::codec::{self, Cursor};
 use crate::log::{Entry, LogError, ReadError, Reader};
 use crate::sequencer::engine::{CheckpointWhen, Engine, EngineError, cursor};
-use crate::state::decide::{Failed, Outcome, PARAMETERS_GONE, Report, RetryHint};
+use crate::state::decide::{Failed, Outcome, PARAMETERS_GONE, Report, RetryHint, SOURCE_GONE};
 use crate::state::event::{Event, Forgotten, SummaryPointer};
 use crate::state::{Open, Status};
+use crate::upstream::other::parts_of;
 
 /// The first fact whose bodies may still be readable.
 pub(crate) const BEGUN: &str = "forget_begun";
@@ -667,12 +668,25 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
         let before = file.strip_suffix(name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
     };
-    let of_list = |id: &str| id.strip_prefix("other:") == Some(name);
-    let is_id =
-        |id: &str| id == name || of_list(id) || name.len() >= ID_BEGINS && id.starts_with(name);
+    // A file on the bus `other`, and the list or conversation in it that an item is a part of.
+    let bare = name.strip_prefix("other:").unwrap_or(name);
+    let of_list = |id: &str| {
+        let whole = id.strip_prefix("other:").unwrap_or_default();
+        let file = parts_of(whole).0;
+        let is_part =
+            file.strip_suffix(bare).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+        is_part
+            || whole.strip_prefix(bare).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
+    };
+    let is_id = |id: &str| {
+        id == name
+            || id.starts_with("other:") && of_list(id)
+            || name.len() >= ID_BEGINS && id.starts_with(name)
+    };
     let mut lines = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        if entry.has_body && codec::holds_line(entry.tag) && log.is_forgotten(entry.seq) {
+        // A copy of the log has no key of such a line, and does not know that it was destroyed.
+        if entry.has_body && codec::holds_line(entry.tag) {
             if names_line(entry.seq, &entry.event()?, |one| one == name) {
                 lines.insert(entry.seq);
             }
@@ -688,6 +702,49 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
         Ok(ControlFlow::Continue(()))
     })?;
     Ok(at)
+}
+
+/// What else is gone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct GoneBeside {
+    /// Lines of requests and of the quarantine.
+    pub(crate) lines: u64,
+    /// Runs of other programs.
+    pub(crate) runs: u64,
+}
+
+/// Counts the lines and the runs that the facts name.
+pub(crate) fn gone_beside(log: &Reader) -> Result<GoneBeside, ForgetError> {
+    if last_asked(log)? == Seq(0) && !log.has_destroyed_keys() {
+        return Ok(GoneBeside::default());
+    }
+    let (mut lines, mut runs) = (BTreeMap::new(), BTreeMap::new());
+    let mut bodies = BTreeSet::new();
+    log.try_scan::<ReadError>(Seq(1), None, |entry| {
+        if entry.has_body && codec::holds_line(entry.tag) {
+            lines.extend(line_of(&entry.event()?).map(|(number, _)| (entry.seq, number)));
+        } else if entry.tag == codec::AGENT_RUN
+            && let Event::AgentRun(fact) = entry.event()?
+            && !is_own(&fact)
+        {
+            runs.insert(entry.seq, fact.run_id().to_owned());
+        } else if entry.tag == codec::FORGOTTEN
+            && let Event::Forgotten(fact) = entry.event()?
+        {
+            bodies.extend(fact.bodies);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let lines: BTreeSet<u64> = bodies.iter().filter_map(|seq| lines.get(seq).copied()).collect();
+    let runs: BTreeSet<&String> = bodies.iter().filter_map(|seq| runs.get(seq)).collect();
+    Ok(GoneBeside { lines: lines.len() as u64, runs: runs.len() as u64 })
+}
+
+/// The moment of the last forgetting, as the log says it.
+pub(crate) fn last_at(log: &Reader) -> Result<Option<Timestamp>, ForgetError> {
+    let last = last_asked(log)?;
+    let record = if last == Seq(0) { None } else { log.get(last)? };
+    Ok(record.filter(|record| record.tag == codec::FORGOTTEN).map(|record| record.at))
 }
 
 /// The summaries that are gone and did not come again, with the moment of it.
@@ -736,20 +793,52 @@ pub(crate) fn can_be_read_again(log: &Reader) -> Result<bool, ForgetError> {
     Ok(can)
 }
 
-/// Ends the requests that wait and whose lines are gone. Returns whether there were any; those that waited for one of them
-/// may be next.
-pub(crate) fn end_waiting(engine: &mut Engine, now: Timestamp) -> Result<bool, EngineError> {
+fn waits(open: &Open) -> bool {
+    matches!(open.row.status, Status::Waiting | Status::Backoff)
+}
+
+/// The requests that wait and name what goes, and have no words of their own, each with the number of its line.
+pub(crate) fn waiting_for(
+    engine: &Engine,
+    wanted: &Wanted,
+    found: &Traces,
+) -> Result<Vec<(Seq, u64)>, ReadError> {
+    let named = wanted.as_requested();
+    let is_gone = |part: &str| named.contains(part) || found.summaries.contains_key(part);
+    let log = engine.log();
+    let open = engine.state().open_from(Seq(0)).filter(|(_, open)| waits(open));
+    let mut waiting = Vec::new();
+    for seq in open.map(|(seq, _)| seq).collect::<Vec<_>>() {
+        let Some(event) = log.event(seq)? else { continue };
+        let Some(taken) = event.taken().filter(|_| !event.has_line_beside()) else { continue };
+        if has_part(&taken.line.to_vec(), is_gone) {
+            waiting.push((seq, taken.head.line));
+        }
+    }
+    Ok(waiting)
+}
+
+/// Ends the requests that wait and whose lines are gone, or that name what is gone. Returns whether there were any; those
+/// that waited for one of them may be next.
+pub(crate) fn end_waiting(
+    engine: &mut Engine,
+    wanted: &Wanted,
+    now: Timestamp,
+) -> Result<bool, EngineError> {
     while engine.settle(now)? {}
     let log = engine.log().clone();
-    let waits = |open: &Open| matches!(open.row.status, Status::Waiting | Status::Backoff);
+    let naming = waiting_for(engine, wanted, &Traces::default())?;
+    let naming: HashSet<Seq> = naming.into_iter().map(|(seq, _)| seq).collect();
     let open = engine.state().open_from(Seq(0));
-    let gone = open.filter(|(seq, open)| waits(open) && log.is_forgotten(*seq));
+    let gone =
+        open.filter(|(seq, open)| waits(open) && (log.is_forgotten(*seq) || naming.contains(seq)));
     let gone: Vec<(Seq, u32)> = gone.map(|(seq, open)| (seq, open.row.attempts + 1)).collect();
     for (request, attempt) in &gone {
         let (request, attempt) = (*request, *attempt);
+        let why = if naming.contains(&request) { SOURCE_GONE } else { PARAMETERS_GONE };
         engine.record(Event::AttemptStarted { request, attempt }, now)?;
         let (reason, cause, error) = (None, None, None);
-        let (message, input) = (PARAMETERS_GONE.to_owned(), Box::default());
+        let (message, input) = (why.to_owned(), Box::default());
         let failed = Failed { again: RetryHint::Never, reason, cause, message, input, error };
         let (epoch, outcome) = (engine.state().epoch(), Outcome::Failed(failed));
         engine.report(Report { request, attempt, epoch, outcome }, now)?;

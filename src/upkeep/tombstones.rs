@@ -16,7 +16,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::forget::line_of;
-use crate::contract::hash::Digest;
+use crate::contract::hash::{Digest, sha256};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
@@ -43,8 +43,10 @@ pub(crate) type Tombstones = BTreeMap<Timestamp, Tombstone>;
 
 /// One line of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 struct Row {
+    /// The number of the line, from 1: a line that is missing shows.
+    number: u64,
     at_ms: i64,
     sources: BTreeSet<String>,
     files: BTreeSet<String>,
@@ -52,6 +54,45 @@ struct Row {
     summaries: Vec<(String, String, String)>,
     /// Number and hash.
     lines: Vec<(u64, String)>,
+    /// The hash of the line without this member. Files of earlier releases have none, and no numbers.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    sha256: String,
+}
+
+impl Row {
+    /// The row with its hash.
+    fn sealed(mut self) -> Result<Row, serde_json::Error> {
+        self.sha256 = String::new();
+        self.sha256 = sha256(serde_json::to_vec(&self)?).hex();
+        Ok(self)
+    }
+
+    /// Reads line `number`, and says what is wrong with it. A whole line in a wrong place is read.
+    fn read(line: &[u8], number: u64) -> (Option<Row>, Option<String>) {
+        let unread = || (None, Some("it cannot be read".to_owned()));
+        let Ok(row) = serde_json::from_slice::<Row>(line) else { return unread() };
+        if row.sha256.is_empty() && row.number == 0 {
+            return (Some(row), None);
+        }
+        let hash = row.sha256.clone();
+        match row.sealed() {
+            Ok(row) if row.sha256 != hash => (None, Some("its hash is wrong".to_owned())),
+            Ok(row) => {
+                let was = (row.number != number).then(|| format!("it was line {}", row.number));
+                (Some(row), was)
+            }
+            Err(_) => unread(),
+        }
+    }
+}
+
+/// What the file holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// All lines that are whole.
+    pub all: Tombstones,
+    /// The first thing that is wrong.
+    pub damage: Option<String>,
 }
 
 impl Tombstone {
@@ -62,16 +103,26 @@ impl Tombstone {
         self.lines.extend(other.lines);
     }
 
-    fn row(&self, at: Timestamp) -> Row {
+    /// Whether it names everything that another one names.
+    pub(crate) fn has_all_of(&self, other: &Tombstone) -> bool {
+        other.sources.is_subset(&self.sources)
+            && other.files.is_subset(&self.files)
+            && other.summaries.keys().all(|id| self.summaries.contains_key(id))
+            && other.lines.is_subset(&self.lines)
+    }
+
+    fn row(&self, number: u64, at: Timestamp) -> Row {
         let summaries = self.summaries.values().map(|one| {
             (one.summary_id.clone(), one.stream.as_str().to_owned(), one.day.to_string())
         });
         Row {
+            number,
             at_ms: at.0,
             sources: self.sources.clone(),
             files: self.files.clone(),
             summaries: summaries.collect(),
             lines: self.lines.iter().map(|(number, hash)| (*number, hash.hex())).collect(),
+            sha256: String::new(),
         }
     }
 
@@ -91,17 +142,39 @@ impl Tombstone {
     }
 }
 
-/// Reads the file; nothing where there is none. A file that does not read is an error.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Tombstones> {
-    let bytes = disk.read_if_present(path)?.unwrap_or_default();
-    let mut all = Tombstones::new();
-    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        let row: Row = serde_json::from_slice(line)?;
-        let at = Timestamp(row.at_ms);
-        let read = Tombstone::of_row(row).ok_or(io::ErrorKind::InvalidData)?;
-        all.entry(at).or_default().take(read);
+/// Reads the file; `None` where there is none.
+pub(crate) fn look(disk: &dyn Disk, path: &Path) -> io::Result<Option<Found>> {
+    let Some(bytes) = disk.read_if_present(path)? else { return Ok(None) };
+    let mut found = Found::default();
+    for (line, number) in
+        bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).zip(1..)
+    {
+        let (row, mut wrong) = Row::read(line, number);
+        if let Some(row) = row {
+            let at = Timestamp(row.at_ms);
+            match Tombstone::of_row(row) {
+                Some(one) => found.all.entry(at).or_default().take(one),
+                None => wrong = Some("it cannot be read".to_owned()),
+            }
+        }
+        if let Some(why) = wrong {
+            found.damage.get_or_insert_with(|| format!("line {number}: {why}"));
+        }
     }
-    Ok(all)
+    if found.all.is_empty() && found.damage.is_none() {
+        // It is written only when something was forgotten.
+        found.damage = Some("it is empty".to_owned());
+    }
+    Ok(Some(found))
+}
+
+/// Reads the file; nothing where there is none. A file in which a line is damaged is an error.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Tombstones> {
+    let Found { all, damage } = look(disk, path)?.unwrap_or_default();
+    match damage {
+        None => Ok(all),
+        Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
+    }
 }
 
 /// What the facts of a log say.
@@ -133,19 +206,19 @@ pub(crate) fn of_log(log: &Reader) -> Result<Tombstones, ReadError> {
     Ok(all)
 }
 
-/// Adds to the file what it lacks, durably.
+/// Adds to the file what it lacks, durably. Lines that are damaged go: the log says again what they said.
 pub(crate) fn add(disk: &dyn Disk, path: &Path, said: Tombstones) -> io::Result<()> {
-    let known = read(disk, path)?;
+    let Found { all: known, damage } = look(disk, path)?.unwrap_or_default();
     let mut all = known.clone();
     for (at, one) in said {
         all.entry(at).or_default().take(one);
     }
-    if all == known {
+    if all == known && damage.is_none() {
         return Ok(());
     }
     let mut text = Vec::new();
-    for (at, one) in &all {
-        serde_json::to_writer(&mut text, &one.row(*at))?;
+    for ((at, one), number) in all.iter().zip(1..) {
+        serde_json::to_writer(&mut text, &one.row(number, *at).sealed()?)?;
         text.push(b'\n');
     }
     disk.replace(path, &text, MODE)
@@ -187,5 +260,36 @@ mod tests {
         assert_eq!(read(disk, path).unwrap(), all);
         disk.replace(path, b"{", MODE).unwrap();
         assert!(read(disk, path).is_err(), "what does not read is not nothing");
+    }
+
+    #[test]
+    fn every_flipped_byte_and_every_lost_line_shows_and_whole_lines_stay() {
+        let (disk, path) = (SimDisk::new(), Path::new("/forgotten.jsonl"));
+        let disk: &dyn Disk = &disk;
+        let said: Tombstones = [1, 2, 3].map(|at| (Timestamp(at), one("a", at as u64))).into();
+        add(disk, path, said.clone()).unwrap();
+        let bytes = disk.read(path).unwrap();
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            disk.replace(path, &damaged, MODE).unwrap();
+            let found = look(disk, path).unwrap().unwrap();
+            assert!(found.damage.is_some() || found.all == said, "byte {at}");
+            assert!(!found.all.is_empty(), "byte {at}: whole lines stay");
+        }
+        let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+        disk.replace(path, &[lines[0], lines[2]].concat(), MODE).unwrap();
+        let why = read(disk, path).unwrap_err().to_string();
+        assert_eq!(why, "line 2: it was line 3");
+        add(disk, path, said.clone()).unwrap();
+        assert_eq!(read(disk, path).unwrap(), said, "the log says it again");
+        disk.replace(path, b"", MODE).unwrap();
+        assert_eq!(read(disk, path).unwrap_err().to_string(), "it is empty");
+        // A file of an earlier release.
+        let old = format!(
+            "{{\"at_ms\":5,\"sources\":[\"a\"],\"files\":[],\"summaries\":[],\"lines\":[]}}\n"
+        );
+        disk.replace(path, old.as_bytes(), MODE).unwrap();
+        assert_eq!(read(disk, path).unwrap().len(), 1);
     }
 }

@@ -73,6 +73,10 @@ pub struct Report {
     pub unchecked: Vec<String>,
     /// What a person took back, as the log of the home says.
     pub(crate) forgotten: Vec<Gone>,
+    /// Lines of requests and of the quarantine that a person took back.
+    pub(crate) forgotten_lines: u64,
+    /// Runs of other programs that a person took back.
+    pub(crate) forgotten_runs: u64,
 }
 
 /// A summary that a person took back.

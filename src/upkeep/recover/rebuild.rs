@@ -733,7 +733,7 @@ impl Recovery<'_> {
             self.report.unknown.entry("histories".to_owned()).or_default().means = means.to_owned();
         }
         let [left, last] = self.forget_again(forget_from, forgetting)?;
-        while forget::end_waiting(&mut self.engine, self.now)? {
+        while forget::end_waiting(&mut self.engine, &Wanted::default(), self.now)? {
             self.commit(None)?;
         }
         let report = Box::new(self.report.clone());
