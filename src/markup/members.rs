@@ -243,7 +243,9 @@ pub(crate) fn speakers(message: &Map<String, Value>) -> impl Iterator<Item = Str
 
 /// Whether a member of a message names who says it.
 pub(crate) fn names_speaker(name: &str) -> bool {
-    SPEAKERS.contains(&folded(name).as_str()) || names_people(name)
+    let folded = folded(name);
+    [SPEAKERS, AUTHORS].iter().any(|names| names.contains(&folded.as_str()))
+        || matches!(naming(name), Some(Naming::Label | Naming::Column))
 }
 
 /// Everybody whom a value or a record within it names so.

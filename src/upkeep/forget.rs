@@ -685,8 +685,8 @@ pub fn forgotten_at(log: &Reader, name: &str) -> Result<Option<Timestamp>, Forge
     };
     let mut lines = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        // A copy of the log has no key of such a line, and does not know that it was destroyed.
-        if entry.has_body && codec::holds_line(entry.tag) {
+        // A copy of the log has neither such a line nor its key.
+        if codec::holds_line(entry.tag) {
             if names_line(entry.seq, &entry.event()?, |one| one == name) {
                 lines.insert(entry.seq);
             }
@@ -721,7 +721,7 @@ pub(crate) fn gone_beside(log: &Reader) -> Result<GoneBeside, ForgetError> {
     let (mut lines, mut runs) = (BTreeMap::new(), BTreeMap::new());
     let mut bodies = BTreeSet::new();
     log.try_scan::<ReadError>(Seq(1), None, |entry| {
-        if entry.has_body && codec::holds_line(entry.tag) {
+        if codec::holds_line(entry.tag) {
             lines.extend(line_of(&entry.event()?).map(|(number, _)| (entry.seq, number)));
         } else if entry.tag == codec::AGENT_RUN
             && let Event::AgentRun(fact) = entry.event()?

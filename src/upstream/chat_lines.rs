@@ -89,8 +89,8 @@ pub(super) fn speakers(text: &str) -> BTreeSet<String> {
         || names.len() > 1 && said > names.len() && are_most
         // Every name has a time, and a message may have some lines.
         || timed > 1 && timed == said && said * LINES_OF_MESSAGE_MAX >= lines.len()
-        // Nobody speaks twice, and each says more than a value behind a label.
-        || said > 0 && long == said && (said == lines.len() || names.len() > 1 && are_most);
+        // Nobody speaks twice, and most say more than a value behind a label.
+        || said > 0 && long * 2 >= said && (said == lines.len() || names.len() > 1 && are_most);
     if is_talk { names } else { BTreeSet::new() }
 }
 
