@@ -218,9 +218,16 @@ impl Page {
             }
             return;
         }
-        // At the head of a page this line would open a front matter.
+        // At the head of a page these lines would open a front matter. That of `---js` is a program, and `gray-matter`
+        // runs it.
+        let opens = |mark: char| {
+            text.len() - text.trim_start_matches(mark).len() == 3 && text.starts_with(mark)
+        };
         if self.out.is_empty() && text == "---" {
             return self.push("***");
+        }
+        if self.out.is_empty() && ['-', '+', ';'].into_iter().any(opens) {
+            self.out.push('\\');
         }
         let start = text.len() - text.trim_start().len();
         let (lead, rest) = text.split_at(start);
@@ -554,6 +561,10 @@ mod tests {
             ("imp`ort x|{`", "imp&#111;rt x|\\{"),
             ("$$`<$$|`", "$$\\<\\$\\$|"),
             ("````- [ ] |](https://e````[", "\\- \\[ \\] |\\]\\(https\\:\\/\\/e\\["),
+            ("---js\n{a: f()}\n---\nx", "\\---js\n\\{a: f()\\}\n---\nx"),
+            ("\u{feff}\n--- javascript\nf()", "\\--- javascript\nf()"),
+            ("+++\na = 1\n+++", "\\+++\na = 1\n+++"),
+            ("----\nx", "----\nx"),
             (":::danger\nx\n:::", "\\:\\:\\:danger\nx\n\\:\\:\\:"),
             ("- [ ] buy {milk}", "- [ ] buy \\{milk\\}"),
             ("costs $5 {x} and $6", "costs $5 \\{x\\} and $6"),

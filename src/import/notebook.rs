@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::LeftOut;
+use crate::contract::publish;
 use crate::markup::document::{self, Document};
 use crate::markup::records::value_of;
 
@@ -22,7 +23,18 @@ pub(super) fn document(text: &str) -> Option<Result<Document, String>> {
         })
     });
     let text = cells.collect::<Vec<_>>().join("\n\n");
-    Some(document::read("x.md", text.as_bytes()))
+    let read = document::read("x.md", text.as_bytes());
+    Some(read.map(|document| with_metadata(document, &notebook["metadata"])))
+}
+
+/// What a notebook says about itself stands beside its cells.
+fn with_metadata(mut document: Document, metadata: &Value) -> Document {
+    let Some(metadata) = metadata.as_object() else { return document };
+    document.publish = publish::together([document.publish, publish::said_by_record(metadata)]);
+    for (name, value) in metadata {
+        document.members.entry(name).or_insert_with(|| value.clone());
+    }
+    document
 }
 
 /// What the cells printed.
@@ -71,5 +83,8 @@ mod tests {
         assert_eq!(read.title.as_deref(), Some("Sales"));
         assert!(outputs(text).unwrap().to_string().starts_with("1 output of a cell"));
         assert!(document(r#"{"cells": [], "name": "nbformat"}"#).is_none());
+        let private = text.replace("\"metadata\": {", "\"metadata\": {\"publish\": \"no\", ");
+        assert_eq!(document(&private).unwrap().unwrap().publish, Some(false));
+        assert_eq!(read.publish, None);
     }
 }
