@@ -98,6 +98,8 @@ const PARTS: [(&str, &[&str]); 11] = [
             "by next Friday ",
             "el 5 de mayo de ",
             "due: 1/2/2026 ",
+            // Many short lines: each costs as much as a sentence.
+            "a\n",
         ],
     ),
     (

@@ -86,7 +86,7 @@ fn bad_flows_fail_with_their_cause_and_all_others_complete() {
 
 /// A flow of a person's own choice ends its process, and never the command.
 #[test]
-fn a_bad_flow_is_an_error_of_sum_and_not_its_end() {
+fn a_bad_flow_is_an_error_of_a_command_and_not_its_end() {
     let template = "outline.jinja2";
     let packs = [
         ("bad.stack.v1", template, STACK.to_owned(), "overflow"),
@@ -99,20 +99,81 @@ fn a_bad_flow_is_an_error_of_sum_and_not_its_end() {
             "bad.yaml.v1",
         ),
     ];
-    let settings = "[workers]\nmemory = \"192 MiB\"\nattempt_timeout = \"6 s\"\n";
+    let settings = "[workers]\nmemory = \"192 MiB\"\nattempt_timeout = \"6 s\"\n\
+                    [provider.files]\nkind = \"openai\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n";
     let of_home: Vec<_> =
         packs.iter().map(|(id, file, text, _)| (*id, *file, text.clone())).collect();
     let home = Home::with_packs(settings, &of_home);
     std::fs::write(home.path("note.txt"), "A note of some words. It ends here.").unwrap();
-    let note = home.path("note.txt");
+    let line = json!({"brief": "A note of some words."});
+    std::fs::write(home.path("lines.jsonl"), format!("{line}\n{line}\n")).unwrap();
+    let path = |name: &str| home.path(name).to_str().unwrap().to_owned();
+    let (note, lines, page) = (path("note.txt"), path("lines.jsonl"), path("page.html"));
     for (flow, _, _, why) in &packs {
-        let ended = home.run(&["sum", note.to_str().unwrap(), "--flow", flow]);
-        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
-        let exit = if *flow == "bad.yaml.v1" { 3 } else { 1 };
-        assert_eq!(ended.status.code(), Some(exit), "{flow}: {said}");
-        assert!(said.contains(why), "{flow}: {said}");
+        let batch = path(flow);
+        let commands = [
+            (1, vec!["sum", &note, "--flow", flow]),
+            (1, vec!["flow", "run", flow, "--input", &note]),
+            (1, vec!["flow", "run", flow, "--input", &lines, "--lines"]),
+            (
+                1,
+                vec![
+                    "flow",
+                    "batch",
+                    "export",
+                    flow,
+                    "--input",
+                    &note,
+                    "--into",
+                    &batch,
+                    "--provider",
+                    "files",
+                ],
+            ),
+            (0, vec!["flow", "compare", flow, "--packs", FREE, "--inputs", &note, "--out", &page]),
+        ];
+        // One way to fail shows every command, and every way to fail two of them.
+        let shown = if *why == "overflow" { &commands[..] } else { &commands[..2] };
+        for (exit, command) in shown {
+            let ended = home.run(command);
+            let exit = if *flow == "bad.yaml.v1" { 3 } else { *exit };
+            let mut said = String::from_utf8_lossy(&ended.stderr).into_owned();
+            said.push_str(&String::from_utf8_lossy(&ended.stdout));
+            assert_eq!(ended.status.code(), Some(exit), "{command:?}: {said}");
+            if command[1] == "compare" {
+                said = std::fs::read_to_string(&page).unwrap();
+            }
+            assert!(said.contains(why), "{command:?}: {said}");
+        }
     }
-    home.ok(&["sum", note.to_str().unwrap(), "--flow", FREE]);
+    home.ok(&["sum", &note, "--flow", FREE]);
+    home.ok(&["flow", "run", FREE, "--input", &note]);
+}
+
+/// `explain --verify` and `--show-prompts` run the flow again.
+#[test]
+fn a_flow_that_does_not_end_when_it_is_explained_does_not_hold_up_the_service() {
+    let limits = "[workers]\ncount = 1\nattempt_timeout = \"4 s\"\n";
+    let home = Home::new(&format!("{QUICK}{limits}"));
+    let service = home.serve();
+    let is_done = |id: &str| home.acks(id).last().is_some_and(|ack| ack["status"] == "completed");
+    home.ask("first", FREE, "A first note. It ends here.");
+    wait_until("the first summary", || is_done("first"));
+    // It need not be published yet, so the command may exit with 1.
+    let explained = || {
+        let explained = home.run(&["--json", "explain", "first", "--verify"]).stdout;
+        String::from_utf8_lossy(&explained).into_owned()
+    };
+    let said = explained();
+    assert!(said.contains("the flow gives the same outputs"), "{said}");
+    let [worker] = workers(service.0.id())[..] else { panic!("one worker") };
+    kill_process(worker, Signal::STOP).unwrap();
+    let said = explained();
+    assert!(said.contains("did not end within 4 s and was killed"), "{said}");
+    home.ask("second", FREE, "A second note. It ends here.");
+    wait_until("the second summary", || is_done("second"));
+    assert_eq!(causes(&home, "second"), [Value::Null]);
+    assert_eq!(service.terminate(), Some(0));
 }
 
 /// After an interrupt nobody waits for a flow that costs nothing.

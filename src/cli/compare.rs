@@ -16,7 +16,8 @@ use serde_json::{Map, Value, json};
 
 use super::data_rules::{GivenData, file_places, said_of};
 use super::failure::{Exit, Failure};
-use super::flow_runner::{FlowProviders, kept_here, load_pack, run_options};
+use super::flow_processes::start_processes;
+use super::flow_runner::{FlowProviders, kept_here, load_flow, run_options};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::count;
@@ -26,7 +27,7 @@ use crate::contract::privacy::Confinement;
 use crate::contract::source::InputContext;
 use crate::facts::dialect::LearnedDialect;
 use crate::flow::context::Surroundings;
-use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, RunOptions};
+use crate::flow::{FlowError, FlowOutcome, PackFacts, RunOptions};
 use crate::home::Home;
 use crate::import::Clock;
 use crate::import::collect::collect;
@@ -34,7 +35,8 @@ use crate::import::read::Readers;
 use crate::import::units::each_unit;
 use crate::model::{Bill, Charge, ModelError, ModelIdentity, Provider, ProviderError, SourceText};
 use crate::registry::label;
-use crate::work::params::for_data;
+use crate::work::isolation::alone::FlowAlone;
+use crate::work::params::{by_person, for_data};
 use judge::{GivenText, NotInText, agreement};
 
 /// Candidates that one page can show side by side.
@@ -81,7 +83,7 @@ pub(super) struct CompareArgs {
 
 /// One pack with one provider.
 struct RunnablePack {
-    pack: Arc<LoadedPack>,
+    flow: Arc<FlowAlone>,
     providers: FlowProviders,
     provider: Arc<dyn Provider>,
     options: RunOptions<'static>,
@@ -253,7 +255,7 @@ impl CompareArgs {
         if compared.is_empty() {
             return Err(stopped("no input was compared", "run the same command again"));
         }
-        let flow_id = packs[0].pack.record().flow_id.clone();
+        let flow_id = packs[0].flow.facts().record().flow_id.clone();
         let comparison = summed(flow_id, contenders, compared, skipped);
         let page = page::page(&comparison);
         context.machine.disk.replace(&self.out, page.as_bytes(), 0o640).map_err(|error| {
@@ -291,10 +293,12 @@ impl CompareArgs {
         };
         let packs: Vec<&str> =
             std::iter::once(&self.flow_id).chain(&self.packs).map(|it| it.trim()).collect();
+        let processes = start_processes(config)?;
         for word in &packs {
             let (word, variant) = split_variant(word);
             let flow_id = names::flow_id(context, word)?;
-            let pack = Arc::new(load_pack(context, &flow_id, variant)?);
+            let flow = Arc::new(load_flow(context, &flow_id, variant, &processes)?);
+            let pack = flow.facts();
             let pack_name = match (std::path::Path::new(word).is_dir(), pack.record()) {
                 (true, _) => word.to_owned(),
                 (false, record) => label(&record.flow_id, record.variant.as_deref()),
@@ -321,9 +325,9 @@ impl CompareArgs {
                     model: identity.model_name.clone(),
                     sums: RunSums::default(),
                 });
-                let options = run_options(config, pack.record(), &self.params, self.allow_python)?;
-                let pack = Arc::clone(&pack);
-                runnable.push(RunnablePack { pack, providers: allowed, provider, options, priced });
+                let options = run_options(config, record, &self.params, self.allow_python)?;
+                let flow = Arc::clone(&flow);
+                runnable.push(RunnablePack { flow, providers: allowed, provider, options, priced });
             }
         }
         let told = "name at least two: --providers a,b, or --packs with another version";
@@ -409,7 +413,7 @@ impl CompareArgs {
         }
         let bytes = context.machine.disk.read(path).ok()?;
         let Ok(Value::Object(members)) = serde_json::from_slice(&bytes) else { return None };
-        let declared = packs[0].pack.inputs();
+        let declared = packs[0].flow.facts().inputs();
         let known = |name: &String| declared.iter().any(|input| input.name == *name);
         (!members.is_empty() && members.keys().all(known)).then_some(members)
     }
@@ -460,7 +464,7 @@ impl CompareArgs {
         let meter = CostMeter::default();
         let options = RunOptions {
             bill: Some(&meter),
-            python: one.options.python.clone().map(|python| for_data(python, &input.data)),
+            python: one.options.python.clone().map(|it| for_data(by_person(it), &input.data)),
             ..one.options.around(around)
         };
         let provider = match one.about(&input.data) {
@@ -468,11 +472,13 @@ impl CompareArgs {
             Err(error) => return failed(&kept_here(&error)),
         };
         let begun = Instant::now();
-        let ran = flow::run(&one.pack, input.inputs.clone(), &input.texts, &*provider, &options);
+        let ran = one.flow.run(input.inputs.clone(), &input.texts, &*provider, &options, &|| true);
         let seconds = (!self.without_times).then(|| begun.elapsed().as_secs_f64());
         let cost = one.priced.then(|| *meter.0.lock());
         let run = match ran {
-            Ok(outcome) => answered(&one.pack, outcome, &given(input, around, &options.params)),
+            Ok(outcome) => {
+                answered(one.flow.facts(), outcome, &given(input, around, &options.params))
+            }
             Err(error) => failed(&error),
         };
         InputRun { seconds, cost, ..run }
@@ -568,7 +574,7 @@ fn gather<'v>(value: &'v Value, strings: &mut Vec<&'v str>) {
     }
 }
 
-fn answered(pack: &LoadedPack, outcome: FlowOutcome, given: &GivenText) -> InputRun {
+fn answered(pack: &PackFacts, outcome: FlowOutcome, given: &GivenText) -> InputRun {
     let output = match outcome.structured {
         Value::Null => Value::String(outcome.summary.summary_text),
         structured => structured,

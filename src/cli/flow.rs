@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::{Args, Subcommand};
@@ -13,8 +14,9 @@ use super::compare::CompareArgs;
 use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_batch::BatchArgs;
+use super::flow_processes::start_processes;
 use super::flow_runner::{
-    FlowProviders, calls_at_once, failed, load_pack, no_provider, run_options, tell_warnings,
+    FlowProviders, calls_at_once, failed, load_flow, no_provider, run_options, tell_warnings,
 };
 use super::given_input::{GivenInput, flat_row, form_of, given_params, without_mark};
 use super::interrupt::{listen, stopped};
@@ -24,13 +26,14 @@ use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{
-    self, FlowError, FlowOutcome, FlowProblem, LoadedPack, RunOptions, TEXT_FROM_SOURCE, scaffold,
+    self, FlowError, FlowOutcome, FlowProblem, PackFacts, RunOptions, TEXT_FROM_SOURCE, scaffold,
 };
 use crate::model::Recorder;
 use crate::model::{Provider, SourceText};
 use crate::os::memory::use_small_pages;
 use crate::upstream::loose;
-use crate::work::params::for_data;
+use crate::work::isolation::alone::FlowAlone;
+use crate::work::params::{by_person, for_data};
 
 /// Run a flow pack, compare candidates, or write a new one
 #[derive(Debug, Args)]
@@ -144,42 +147,44 @@ impl NewArgs {
 
 impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        let pack = load_pack(context, &self.flow_id, self.variant.as_deref())?;
+        let config = load_config(context)?;
+        let processes = start_processes(&config)?;
+        let flow = load_flow(context, &self.flow_id, self.variant.as_deref(), &processes)?;
+        let pack = flow.facts();
         let providers = FlowProviders::new(context, pack.record(), self.provider.as_deref())?;
         providers.usual()?;
-        let options = self.options(context, &pack)?;
-        let config = load_config(context)?;
-        let given = self.read(context, &pack, &config)?;
+        let options = self.options(&config, pack)?;
+        let given = self.read(context, pack, &config)?;
         let data = given.data.said(&config);
         let options = RunOptions {
-            python: options.python.clone().map(|python| for_data(python, &data)),
+            python: options.python.clone().map(|python| for_data(by_person(python), &data)),
             ..options
         };
         let provider = providers.about(&data).map_err(|error| no_provider(&error))?;
-        let recorder = Recorder::new(provider);
-        let exit = if self.lines {
-            self.run_lines(context, &pack, &recorder, &options, given)
-        } else {
-            self.run_once(context, &pack, &recorder, &options, given)
+        let recorder =
+            self.record.as_ref().map(|path| (path, Recorder::new(Arc::clone(&provider))));
+        let asked: &dyn Provider = match &recorder {
+            Some((_, recorder)) => recorder,
+            None => &*provider,
         };
-        if let Some(path) = &self.record {
+        let exit = if self.lines {
+            self.run_lines(context, &flow, asked, &options, given)
+        } else {
+            self.run_once(context, &flow, asked, &options, given)
+        };
+        if let Some((path, recorder)) = &recorder {
             save(context, path, &recorder.lines())?;
         }
         exit
     }
 
-    fn options(
-        &self,
-        context: &Context,
-        pack: &LoadedPack,
-    ) -> Result<RunOptions<'static>, Failure> {
-        let config = load_config(context)?;
-        let options = run_options(&config, pack.record(), &self.params, self.allow_python)?;
+    fn options(&self, config: &Config, pack: &PackFacts) -> Result<RunOptions<'static>, Failure> {
+        let options = run_options(config, pack.record(), &self.params, self.allow_python)?;
         Ok(RunOptions { keep_prompts: self.show_prompts, ..options })
     }
 
     /// The inputs that the arguments name.
-    fn named_inputs(&self, pack: &LoadedPack) -> Result<Map<String, Value>, Failure> {
+    fn named_inputs(&self, pack: &PackFacts) -> Result<Map<String, Value>, Failure> {
         let names = || {
             let names: Vec<&str> = pack.inputs().iter().map(|input| input.name.as_str()).collect();
             match names.is_empty() {
@@ -209,7 +214,7 @@ impl RunArgs {
     fn read(
         &self,
         context: &Context,
-        pack: &LoadedPack,
+        pack: &PackFacts,
         config: &Config,
     ) -> Result<GivenRun, Failure> {
         let named = self.named_inputs(pack)?;
@@ -252,7 +257,7 @@ impl RunArgs {
     fn run_once(
         &self,
         context: &Context,
-        pack: &LoadedPack,
+        flow: &FlowAlone,
         provider: &dyn Provider,
         options: &RunOptions<'_>,
         given: GivenRun,
@@ -261,7 +266,7 @@ impl RunArgs {
         let inputs = lines.pop().unwrap_or_default();
         let live = LiveAnswer::new(&context.ui);
         let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
-        let ran = flow::run(pack, inputs, &sources, provider, options);
+        let ran = flow.run(inputs, &sources, provider, options, &|| true);
         live.bar.finish_and_clear();
         let outcome = ran.map_err(|error| {
             if self.show_prompts {
@@ -269,10 +274,10 @@ impl RunArgs {
             }
             failed(&self.flow_id, &error)
         })?;
-        let metrics = flow::aggregate(pack, std::slice::from_ref(&outcome), provider, options);
+        let metrics = flow.aggregate(vec![outcome.for_aggregation.clone()], provider, options);
         // What the line gave is paid for, whatever becomes of the metrics.
         let (metrics, failure) = self.metrics(metrics);
-        report(context, pack, &outcome, &metrics, (around.private, self.show_prompts));
+        report(context, flow.facts(), &outcome, &metrics, (around.private, self.show_prompts));
         failure.map_or(Ok(Exit::Done), Err)
     }
 
@@ -319,7 +324,7 @@ impl RunArgs {
     fn run_lines(
         &self,
         context: &Context,
-        pack: &LoadedPack,
+        flow: &FlowAlone,
         provider: &dyn Provider,
         options: &RunOptions<'_>,
         given: GivenRun,
@@ -345,7 +350,7 @@ impl RunArgs {
                         let private = around.private || is_private(line);
                         let around = Surroundings { private, ..around.clone() };
                         let options = options.around(&around);
-                        let ran = flow::run(pack, line.clone(), &[], provider, &options);
+                        let ran = flow.run(line.clone(), &[], provider, &options, &|| true);
                         *results[index].lock() = Some(LineResult::of(index, ran));
                         bar.inc(1);
                     }
@@ -364,8 +369,7 @@ impl RunArgs {
             }
         }
         let done = values.len();
-        let (metrics, failure) =
-            self.metrics(flow::aggregate_values(pack, values, provider, options));
+        let (metrics, failure) = self.metrics(flow.aggregate(values, provider, options));
         if !metrics.is_empty() {
             context.ui.json(&json!({"metrics": metrics}));
         }
@@ -439,10 +443,10 @@ impl LineResult {
 
 /// What a person reads of an outcome: the summary, where the pack says what its summary is. Of any other
 /// flow the outputs, as the flow gave them: a text that stands in for a missing summary is no output.
-fn shown(pack: &LoadedPack, outcome: &FlowOutcome) -> String {
+fn shown(pack: &PackFacts, outcome: &FlowOutcome) -> String {
     let mut outputs = outcome.outputs.values();
     match (outputs.next(), outputs.next()) {
-        _ if !pack.is_imported() => outcome.summary.summary_text.clone(),
+        _ if !pack.is_imported => outcome.summary.summary_text.clone(),
         (Some(only), None) => alone(only),
         _ => all_named(&outcome.outputs),
     }
@@ -479,7 +483,7 @@ fn text_or_json(value: &Value) -> String {
 
 fn report(
     context: &Context,
-    pack: &LoadedPack,
+    pack: &PackFacts,
     outcome: &FlowOutcome,
     metrics: &Map<String, Value>,
     (private, show_prompts): (bool, bool),
@@ -489,7 +493,7 @@ fn report(
             show_calls(context, &outcome.calls);
         }
         context.ui.out(shown(pack, outcome));
-        let is_told = |warning: &&String| !pack.is_imported() || *warning != TEXT_FROM_SOURCE;
+        let is_told = |warning: &&String| !pack.is_imported || *warning != TEXT_FROM_SOURCE;
         for warning in outcome.warnings.iter().filter(is_told) {
             context.ui.talk(dim(&format!("warning: {warning}")));
         }

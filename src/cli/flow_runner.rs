@@ -20,13 +20,14 @@ use crate::config::Config;
 use crate::contract::privacy::Confinement;
 use crate::flow::folder;
 use crate::flow::{
-    self, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, LoadedPack, RunOptions, scaffold,
+    self, FlowError, FlowErrorClass, FlowOutcome, FlowProblem, RunOptions, scaffold,
 };
 use crate::model::builtin::Builtin;
 use crate::model::{Listener, Provider, ProviderError, Providers, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles, Status, label};
 use crate::service::StopSignal;
 use crate::work::isolation::alone::FlowAlone;
+use crate::work::isolation::processes::Isolation;
 use crate::work::params::{for_data, python_of, python_settings};
 
 /// Prints each warning once, with the number of lines or inputs that have it.
@@ -128,9 +129,8 @@ impl FlowRunner {
         let providers = FlowProviders::new(context, &record, provider)?;
         let provider = providers.usual()?;
         let options = run_options(&config, &record, &[], false)?;
-        let (processes, stop) = (start_processes(&config)?, context.stop.clone());
-        let flow = FlowAlone::load(processes, &record, &files, &options, &|| !stop.is_raised())
-            .map_err(|error| unusable(flow_id, &error))?;
+        let flow = load_files(context, &record, &files, &start_processes(&config)?)?;
+        let stop = context.stop.clone();
         Ok(FlowRunner { flow, providers, provider, options, stop })
     }
 
@@ -188,7 +188,7 @@ pub(super) fn run_options(
     params.extend(given_params(given)?);
     Ok(RunOptions {
         params,
-        timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
+        timeout: attempt_limit(config),
         python: python_of(config).or_else(|| allow_python.then(|| python_settings(config))),
         repair_turns: config.repair_turns,
         ..RunOptions::default()
@@ -213,22 +213,41 @@ pub(super) fn ask(
     runner.run(inputs, &[], &**provider, options).map_err(|error| failed(flow_id, &error))
 }
 
-/// The pack of a registered flow, or the flow at a path.
-pub(super) fn load_pack(
+/// A registered flow, or the flow at a path, ready to run in these processes.
+pub(super) fn load_flow(
     context: &Context,
     flow_id: &str,
     variant: Option<&str>,
-) -> Result<LoadedPack, Failure> {
+    processes: &Isolation,
+) -> Result<FlowAlone, Failure> {
     let (record, files) = pack_files(context, flow_id, variant)?;
-    let pack = LoadedPack::load(&record, &files).map_err(|error| unusable(flow_id, &error))?;
+    let flow = load_files(context, &record, &files, processes)?;
     if let (Some(variant), true) = (variant, is_on_disk(context, flow_id))
-        && !pack.has_node_variant
+        && !flow.facts().has_node_variant
     {
         let what = format!("no node of {flow_id} has the variant {variant}");
         return Err(Failure::new(Exit::Usage, what)
             .hint("name one as `VARIANT`, or as `${NODE.VARIANT}` for one node alone"));
     }
-    Ok(pack)
+    Ok(flow)
+}
+
+/// A flow from its files.
+pub(super) fn load_files(
+    context: &Context,
+    record: &FlowPackRecord,
+    files: &PackFiles,
+    processes: &Isolation,
+) -> Result<FlowAlone, Failure> {
+    let (limit, stop) = (attempt_limit(&load_config(context)?), &context.stop);
+    let is_wanted = || !stop.is_raised();
+    FlowAlone::load(processes.clone(), record, files, limit, &is_wanted)
+        .map_err(|error| unusable(&record.flow_id, &error))
+}
+
+/// The longest time that a flow may take between two answers of a model.
+pub(super) fn attempt_limit(config: &Config) -> Duration {
+    Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs())
 }
 
 pub(super) fn unusable(flow_id: &str, error: &(dyn std::error::Error + 'static)) -> Failure {

@@ -12,6 +12,7 @@ use super::causes::{
     projector_failed,
 };
 use super::failure::{Exit, Failure};
+use super::flow_processes::processes_for;
 use super::home_key::store_options;
 use super::identity::{digest_setup, fresh, run_id, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
@@ -368,6 +369,7 @@ impl HeldHome {
             config: &self.config,
             index: &self.index,
             flows: &self.flows,
+            processes: processes_for(&question, &self.config)?,
             queue_bytes: queue.map_or(0, |stat| stat.len),
             free_bytes: disk.free_bytes(&self.home.root).ok(),
             waiting_calls: WaitingCalls::new(),

@@ -197,7 +197,8 @@ pub(super) fn run_open(
     let worker = FlowWorker::new(machine, &home, &config, registry, of_worker, charged);
     let telemetry = Telemetry::start(&config).map_err(|error| no_telemetry(&error))?;
     let worker = worker.map_err(|error| no_provider(&error))?.traced(telemetry.clone());
-    let worker = Arc::new(worker.isolated(start_processes(&config)?));
+    let processes = start_processes(&config)?;
+    let worker = Arc::new(worker.isolated(processes.clone()));
     let now = context.machine.clock.now();
     worker.recall(engine.state().dialects().into_iter().flat_map(|known| known.spoken(now)));
     let publishing = match beside.publishing {
@@ -240,6 +241,7 @@ pub(super) fn run_open(
         reload: Some(reloader(context, Arc::clone(&flows), Arc::clone(&worker), &watched, rules)),
         flows,
         worker,
+        processes,
         stop,
         publishing: Some(publishing.client()),
         watch,

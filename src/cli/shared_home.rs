@@ -20,7 +20,7 @@ use super::causes::{
     engine_failed, held_by_another, mark_failed, not_forgotten, not_published, projector_failed,
 };
 use super::failure::{Exit, Failure};
-use super::flow_processes::start_processes;
+use super::flow_processes::{processes_for, start_processes};
 use super::held_home::{HeldHome, LockedHome, Part, is_forgetting};
 use super::identity::{random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
@@ -83,6 +83,7 @@ use crate::upkeep::forget_mark::{self, Marked};
 use crate::upkeep::retention::{self, RetainError};
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
+use crate::work::isolation::processes::Isolation;
 use crate::work::other_hosts::hosts_json;
 
 /// How long a host that follows waits before it looks again.
@@ -615,7 +616,9 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
         {
             publishing.client().ask();
         }
-        let answer = self.answer_to(context, question).map_err(|error| engine_failed(&error))?;
+        let processes = processes_for(&question, &self.locked.config)?;
+        let answer = self.answer_to(context, question, processes);
+        let answer = answer.map_err(|error| engine_failed(&error))?;
         match answer {
             Reply::Now(mut answer) => {
                 if let Answer::Ok(status) = &mut answer
@@ -637,7 +640,12 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
         Ok(())
     }
 
-    fn answer_to(&self, context: &Context, question: Question) -> Result<Reply, EngineError> {
+    fn answer_to(
+        &self,
+        context: &Context,
+        question: Question,
+        processes: Isolation,
+    ) -> Result<Reply, EngineError> {
         let disk = &context.machine.disk;
         let LockedHome { config, home, flows, .. } = &self.locked;
         let queue = disk.stat(&home.queue).ok().flatten();
@@ -648,6 +656,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
             config,
             index: &self.index,
             flows,
+            processes,
             queue_bytes: queue.map_or(0, |stat| stat.len),
             free_bytes: disk.free_bytes(&home.root).ok(),
             waiting_calls: WaitingCalls::new(),

@@ -15,6 +15,7 @@ use crate::projections::runs::described;
 use crate::registry::SharedFlows;
 use crate::upkeep::forget::ForgetError;
 use crate::upstream::IndexStore;
+use crate::work::isolation::processes::Isolation;
 
 /// An answer, or the work that leads to one.
 pub enum Reply {
@@ -33,6 +34,8 @@ pub struct QuestionContext<'a> {
     /// Where upstream ids are looked up.
     pub index: &'a Arc<dyn IndexStore>,
     pub flows: &'a SharedFlows,
+    /// Where flows run that an answer needs.
+    pub(crate) processes: Isolation,
     /// Bytes of the queue file.
     pub(crate) queue_bytes: u64,
     /// Bytes free on its disk.

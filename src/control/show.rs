@@ -122,6 +122,7 @@ pub(super) fn explained(
         home: around.home.clone(),
         config: around.config.clone(),
         index: Arc::clone(around.index),
+        processes: around.processes.clone(),
     };
     Ok(later(move || match explain(&around, request, row.last, wanted) {
         Ok(explanation) => Ok(Answer::Ok(serde_json::to_value(explanation)?)),

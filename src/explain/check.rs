@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -26,7 +27,7 @@ use crate::export::item::{
 };
 use crate::facts::attempt::{SelectionInput, UpstreamInput};
 use crate::flow::context::Surroundings;
-use crate::flow::{self, FILLED_BY_RULE, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{self, FILLED_BY_RULE, FlowOutcome, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
 use crate::model::{
     BUILTIN, ModelCall, ModelError, ModelIdentity, ModelReply, Provider, Providers,
@@ -40,6 +41,7 @@ use crate::upstream::recompute;
 use crate::upstream::selection::Roots;
 use crate::upstream::text::source_text_hash;
 use crate::upstream::{self, InputSpec, Upstream};
+use crate::work::isolation::alone::FlowAlone;
 use crate::work::params::with_request;
 
 /// Bytes in one step of hashing.
@@ -448,6 +450,7 @@ fn pack(chain: &mut Chain, around: &Around, story: &Story) {
     let recorded = story.provenance.as_ref().map(|made| made.pack_hash.hex()).unwrap_or_default();
     match load(around, story) {
         Ok(pack) => {
+            let pack = pack.facts();
             let now = pack.pack_hash().hex();
             chain.same("flow.pack", "the pack in the registry", &recorded, &now);
             let request = Request::parse_stored(&story.taken.line);
@@ -466,7 +469,7 @@ fn params_of(story: &Story, request: &Request) -> Map<String, Value> {
     with_request(configured.unwrap_or_default(), request)
 }
 
-fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
+fn load(around: &Around, story: &Story) -> Result<FlowAlone, String> {
     let disk = around.machine.disk.as_ref();
     let registry = Registry::of_home(disk, &around.home.root).map_err(|error| error.to_string())?;
     let (flow_id, variant) = (&story.taken.flow_id, story.taken.variant.as_deref());
@@ -477,7 +480,13 @@ fn load(around: &Around, story: &Story) -> Result<LoadedPack, String> {
     let files = registry
         .verified_files(disk, record)
         .map_err(|error| format!("the pack of {name}: {error}"))?;
-    LoadedPack::load(record, &files).map_err(|error| format!("the pack of {name}: {error}"))
+    let limit = attempt_limit(around);
+    FlowAlone::load(around.processes.clone(), record, &files, limit, &|| true)
+        .map_err(|error| format!("the pack of {name}: {error}"))
+}
+
+fn attempt_limit(around: &Around) -> Duration {
+    Duration::from_millis(around.config.attempt_timeout_ms.max(1).unsigned_abs())
 }
 
 /// What the flow gives again is what the item says.
@@ -514,10 +523,10 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
     if !texts.complete {
         return Err("not every text could be read again".to_owned());
     }
-    let pack = load(around, story)?;
+    let flow = load(around, story)?;
     let recorded = story.provenance.as_ref().map(|made| made.pack_hash);
     let recorded = recorded.ok_or("the log does not say which pack made it")?;
-    if pack.pack_hash() != recorded {
+    if flow.facts().pack_hash() != recorded {
         return Err(format!("the pack changed: the registry has no pack with the hash {recorded}"));
     }
     let request = Request::parse_stored(&story.taken.line)
@@ -540,9 +549,10 @@ pub(crate) fn run_again(around: &Around, story: &Story, texts: &Texts) -> RerunR
         replies: Some(&answers),
         keep_prompts: true,
         concurrency: 1,
+        timeout: attempt_limit(around),
         ..RunOptions::default()
     };
-    flow::run(&pack, Map::new(), &texts.sources, provider.as_ref(), &options)
+    flow.run(Map::new(), &texts.sources, provider.as_ref(), &options, &|| true)
         .map_err(|error| format!("the flow cannot be run again from the log: {error}"))
 }
 

@@ -32,6 +32,7 @@ use crate::model::{SourceSpan, SourceText};
 use crate::os::Machine;
 use crate::state::event::SummaryPointer;
 use crate::upstream::{IndexStore, Upstream};
+use crate::work::isolation::processes::Isolation;
 
 pub(crate) use check::Link;
 use event_json::{event_json, line_json};
@@ -73,6 +74,8 @@ pub struct Around {
     pub config: Config,
     /// Where upstream ids are looked up.
     pub index: Arc<dyn IndexStore>,
+    /// Where the flow runs again.
+    pub(crate) processes: Isolation,
 }
 
 /// What is wanted beside the provenance itself.

@@ -432,10 +432,11 @@ fn was_tried(error: &ModelError) -> bool {
 }
 
 /// Tells the listener of a flow whose answer it hears.
-struct OfNode<'a> {
-    to: &'a dyn Listener,
-    node: &'a str,
-    is_data: bool,
+pub(crate) struct OfNode<'a> {
+    pub to: &'a dyn Listener,
+    pub node: &'a str,
+    /// Whether its answer must be JSON.
+    pub is_data: bool,
 }
 
 impl Listener for OfNode<'_> {

@@ -4,7 +4,7 @@
 //! are texts as they are written, as PromptFlow has them. A file that cannot be read is a problem of the
 //! nodes that name it. `${env:X}` stays as it is: `python` decides which variables a connection gets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
@@ -41,6 +41,13 @@ impl ConnectionFiles {
             }
         }
         found
+    }
+
+    /// The environment variables that the files name.
+    pub(super) fn variables(&self) -> Vec<String> {
+        let members = self.0.keys().filter_map(|name| self.read(name)?.ok());
+        let named: BTreeSet<String> = members.flat_map(|members| variables_of(&members)).collect();
+        named.into_iter().collect()
     }
 
     /// The members of a connection, or what is wrong with its file; `None` without a file.

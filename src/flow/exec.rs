@@ -402,7 +402,7 @@ impl Executor<'_> {
         if let Some(Step::Llm { chat: false, .. }) = self.pack.steps.get(&node.name) {
             settings.api = Api::Completion;
         }
-        if self.pack.is_imported()
+        if self.pack.is_imported
             && prompty.is_none()
             && matches!(self.pack.steps.get(&node.name), Some(Step::Llm { .. }))
         {
@@ -420,14 +420,14 @@ impl Executor<'_> {
         // Our own packs request JSON in the strongest form; an imported flow in the form it names.
         let asks_weaker = match settings.response_format {
             ResponseFormat::Text => true,
-            ResponseFormat::JsonObject => !self.pack.is_imported(),
+            ResponseFormat::JsonObject => !self.pack.is_imported,
             ResponseFormat::JsonSchema => false,
         };
         if schema.is_some() && asks_weaker {
             settings.response_format = ResponseFormat::JsonSchema;
         }
         settings.silent_form =
-            self.pack.is_imported() && settings.response_format != ResponseFormat::Text;
+            self.pack.is_imported && settings.response_format != ResponseFormat::Text;
         self.asker.leave_out_pictures(&mut messages, Pictures::Whole);
         let question = Question {
             node: &node.name,
@@ -438,7 +438,7 @@ impl Executor<'_> {
             schema,
             ids: self.ids.filter(|_| is_structured),
             shows: Shows::Sources,
-            whole: is_structured && !self.pack.is_imported(),
+            whole: is_structured && !self.pack.is_imported,
             settings,
         };
         let mut answer = self.asker.ask(&question)?;
@@ -474,7 +474,7 @@ impl Executor<'_> {
     /// The form of the JSON that an imported flow requests: its schema, or an object with the outputs of a
     /// prompty file. The types of the outputs are not enforced, as in PromptFlow.
     fn requested_form(&self, node: &Node, settings: &CallSettings) -> Option<OutputSchema> {
-        if !self.pack.is_imported() {
+        if !self.pack.is_imported {
             return None;
         }
         let schema = match settings.response_format {

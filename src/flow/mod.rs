@@ -58,6 +58,7 @@ mod source_ids;
 mod tree;
 mod yaml;
 
+pub(crate) use ask::OfNode;
 pub(crate) use finish::{FILLED_BY_RULE, TEXT_FROM_SOURCE};
 pub(crate) use hierarchy::{Coverage, HIERARCHY_VERSION};
 pub(crate) use outcome::EvidenceRef;
@@ -66,7 +67,6 @@ pub(crate) use outcome::{FlowProblem, StoppedBy};
 pub use pack::LoadedPack;
 pub(crate) use pack_facts::PackFacts;
 pub use python::{PythonJail, PythonSettings};
-pub(crate) use python_variables::variables_of_this_process;
 #[cfg(any(test, feature = "internals"))]
 pub use render::RENDERED_BYTES_MAX;
 pub(crate) use run::aggregate_values;

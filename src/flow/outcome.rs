@@ -201,7 +201,7 @@ pub struct FlowOutcome {
     /// Metrics logged by aggregation nodes.
     pub metrics: Map<String, Value>,
     /// The values of this line that aggregation nodes read, by reference.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(crate) for_aggregation: Map<String, Value>,
 }
 

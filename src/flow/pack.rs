@@ -149,7 +149,6 @@ pub struct LoadedPack {
     pub(crate) small_bytes: usize,
     /// Bytes of the longest prompt of its own about a part of a long input.
     pub(crate) part_bytes: usize,
-    pub(crate) has_node_variant: bool,
     variant_files: BTreeSet<String>,
 }
 
@@ -172,16 +171,10 @@ impl LoadedPack {
         Loader { record, files, aliases: BTreeMap::new(), used: BTreeSet::new() }.load()
     }
 
-    /// The values that the flow file gives as examples of its inputs.
-    pub(crate) fn samples(&self) -> Map<String, Value> {
-        let inputs = self.inputs.iter().filter(|input| input.default.is_none());
-        inputs.filter_map(|input| Some((input.name.clone(), input.sample.clone()?))).collect()
-    }
-
     /// Whether its answers name ids of the sources.
     pub(crate) fn asks_ids(&self) -> bool {
         let of_sources = |(_, given): (String, Option<&str>)| given.is_none();
-        !self.is_imported() && self.id_claims.pointers().any(of_sources)
+        !self.is_imported && self.id_claims.pointers().any(of_sources)
     }
 
     /// The members of answers whose ids are checked, each with the input whose ids it may repeat.
@@ -194,11 +187,6 @@ impl LoadedPack {
     #[cfg(any(test, feature = "internals"))]
     pub fn checked_quotes(&self) -> Vec<String> {
         self.id_claims.quote_pointers().collect()
-    }
-
-    /// The schema of the structured output.
-    pub(crate) fn output_schema(&self) -> Option<&Value> {
-        self.schema.as_ref().map(|schema| &schema.value)
     }
 
     /// The schemas that its questions may have, in a fixed order.
@@ -224,11 +212,6 @@ impl LoadedPack {
     /// Whether a prompt or a question has an input of the flow.
     pub(crate) fn shows_to_model(&self, input: &str) -> bool {
         shows(&self.plan, &self.steps, input)
-    }
-
-    /// True for a flow that was written for PromptFlow: the pack has no file of this program's format.
-    pub(crate) fn is_imported(&self) -> bool {
-        !self.projection.is_declared()
     }
 
     /// True when a node reaches the file in some variant.
@@ -311,6 +294,8 @@ impl Loader<'_> {
             .filter(|(path, _)| self.used.contains(*path))
             .map(|(path, hash)| (path.to_owned(), hash))
             .collect();
+        let connections = ConnectionFiles::of(self.files, &self.aliases);
+        let runs_python = steps.values().any(|step| matches!(step, Step::Python { .. }));
         let facts = PackFacts {
             record: record.clone(),
             pack_hash: self.files.pack_hash(),
@@ -320,17 +305,21 @@ impl Loader<'_> {
             read_as_text: hints.iter().flat_map(|hints| hints.text.iter().cloned()).collect(),
             schemas: Vec::new(),
             variable_prefixes: variable_prefixes(&plan, &flow.environment),
+            named_variables: if runs_python { connections.variables() } else { Vec::new() },
+            has_output_schema: schema.is_some(),
+            is_imported: !projection.is_declared(),
+            has_node_variant: record
+                .variant
+                .as_deref()
+                .is_some_and(|variant| plan::has_variant(&flow, variant)),
+            aggregates: !plan.aggregation.is_empty(),
         };
         let mut pack = LoadedPack {
             facts,
             structured_node,
             python_files: python_files(self.files, &self.aliases),
-            connections: ConnectionFiles::of(self.files, &self.aliases),
+            connections,
             folder: self.files.folder().map(Path::to_owned),
-            has_node_variant: record
-                .variant
-                .as_deref()
-                .is_some_and(|variant| plan::has_variant(&flow, variant)),
             variant_files: flow
                 .variants
                 .values()

@@ -3,11 +3,13 @@
 //! Contract: data. A process that does not load packs itself gets these facts from one that does.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::dag::InputDef;
+use super::python_variables::variables_of_this_process;
 use crate::contract::hash::Digest;
 use crate::contract::json as canonical;
 use crate::registry::FlowPackRecord;
@@ -28,6 +30,16 @@ pub struct PackFacts {
     pub(crate) schemas: Vec<Value>,
     /// What the environment variables begin with that its Python nodes may read.
     pub(crate) variable_prefixes: Vec<String>,
+    /// The environment variables that the connection files beside its Python nodes name.
+    pub(super) named_variables: Vec<String>,
+    /// Whether the first of the schemas is that of the structured output.
+    pub(super) has_output_schema: bool,
+    /// True for a flow that was written for PromptFlow: the pack has no file of this program's format.
+    pub(crate) is_imported: bool,
+    /// Whether a node has the variant of the record.
+    pub(crate) has_node_variant: bool,
+    /// Whether nodes read the results of all lines.
+    pub(crate) aggregates: bool,
 }
 
 impl PackFacts {
@@ -48,6 +60,28 @@ impl PackFacts {
     /// The input that receives the texts of the sources.
     pub fn main_input(&self) -> Option<&str> {
         self.main_input.as_deref()
+    }
+
+    /// The values that the flow file gives as examples of its inputs.
+    pub(crate) fn samples(&self) -> Map<String, Value> {
+        let inputs = self.inputs.iter().filter(|input| input.default.is_none());
+        inputs.filter_map(|input| Some((input.name.clone(), input.sample.clone()?))).collect()
+    }
+
+    /// The schema of the structured output.
+    pub(crate) fn output_schema(&self) -> Option<&Value> {
+        self.schemas.first().filter(|_| self.has_output_schema)
+    }
+
+    /// The environment variables of this process that its Python nodes may read. A person who runs the flow also gives it
+    /// those that its connection files name.
+    pub(crate) fn variables(&self, by_person: bool) -> Vec<(OsString, OsString)> {
+        let mut variables = variables_of_this_process(&self.variable_prefixes);
+        if by_person {
+            let named = self.named_variables.iter();
+            variables.extend(named.filter_map(|name| Some((name.into(), std::env::var_os(name)?))));
+        }
+        variables
     }
 
     /// Whether an input gets the texts of the sources: the main input, each one that is bound to them, and

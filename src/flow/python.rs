@@ -44,6 +44,27 @@ pub struct PythonSettings {
     /// The environment variables that connections may come from; `None` stands for those of this process,
     /// and for a person who runs the flow.
     pub variables: Option<Vec<(OsString, OsString)>>,
+    /// Whether a person runs the flow also where variables are given: then a file of the pack may name any of them.
+    pub by_person: bool,
+}
+
+impl PythonSettings {
+    /// Whether a person runs the flow, who chose its files.
+    pub(crate) fn is_by_person(&self) -> bool {
+        self.by_person || self.variables.is_none()
+    }
+
+    /// The variable of this name that a file of the pack asks for.
+    fn asked_for(&self, name: &str) -> Option<String> {
+        match &self.variables {
+            _ if !self.is_by_person() => None,
+            None => variable_of_this_process(name),
+            Some(given) => {
+                let (_, value) = given.iter().find(|(known, _)| known.to_str() == Some(name))?;
+                value.to_str().map(str::to_owned)
+            }
+        }
+    }
 }
 
 /// What a node may do.
@@ -64,6 +85,7 @@ impl Default for PythonSettings {
             timeout: Duration::from_secs(60),
             jail: PythonJail::Off,
             variables: None,
+            by_person: false,
         }
     }
 }
@@ -118,8 +140,7 @@ fn connections(
             Some(Err(problem)) => json!({"problem": problem}),
             Some(Ok(members)) => {
                 for variable in variables_of(&members) {
-                    let read = || variable_of_this_process(&variable);
-                    if let Some(value) = settings.variables.is_none().then(read).flatten() {
+                    if let Some(value) = settings.asked_for(&variable) {
                         variables.insert(variable, value.into());
                     }
                 }
@@ -131,7 +152,7 @@ fn connections(
     json!({
         "files": files,
         "variables": variables,
-        "in_service": settings.variables.is_some(),
+        "in_service": !settings.is_by_person(),
         "by_prefix": named.iter().filter(|name| variable_prefix(name).is_some()).collect::<Vec<_>>(),
     })
 }

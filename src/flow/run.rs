@@ -418,7 +418,7 @@ fn condense(
     let room = beside(templates);
     // PromptFlow sends an input whole. So does this for an imported flow, unless the context of the
     // model is configured.
-    let guessed = pack.is_imported() && !asker.provider.context_is_known();
+    let guessed = pack.is_imported && !asker.provider.context_is_known();
     let room = if guessed { room_max } else { room.min(room_max) };
     let too_long = main_bytes > room;
     // A text of one window has nothing to merge: its calls would cost, and the flow reads it whole.

@@ -59,6 +59,11 @@ pub trait Provider: Send + Sync {
         self.inner().is_some_and(Provider::is_free)
     }
 
+    /// Whether every question must come to this provider, also one that the embedded summarizer answers.
+    fn hears_all(&self) -> bool {
+        self.inner().is_some_and(Provider::hears_all)
+    }
+
     /// Whether an answer may be made from the texts of the call themselves, not only from its messages.
     fn reads_texts(&self) -> bool {
         self.inner().is_some_and(Provider::reads_texts)

@@ -173,6 +173,10 @@ impl<P: AsRef<dyn Provider> + Send + Sync> Provider for Recorder<P> {
         Some(self.inner.as_ref())
     }
 
+    fn hears_all(&self) -> bool {
+        true
+    }
+
     fn identity(&self) -> ModelIdentity {
         self.inner.as_ref().identity()
     }

@@ -70,6 +70,7 @@ impl ServiceLoop {
             config: &self.service.config,
             index: &self.service.index,
             flows: &self.service.flows,
+            processes: self.service.processes.clone(),
             queue_bytes: queue.ok().flatten().map_or(0, |stat| stat.len),
             free_bytes: self.disk.bytes,
             waiting_calls: self.service.worker.waiting_calls(),

@@ -20,6 +20,7 @@ use crate::sequencer::engine::{Engine, SessionStart};
 use crate::sequencer::intake::OtherQueues;
 use crate::state::flows::Flows;
 use crate::upstream::IndexStore;
+use crate::work::isolation::processes::Isolation;
 use crate::work::lead::Lead;
 use crate::work::other_workers::OtherWorkers;
 use crate::work::worker::Worker;
@@ -113,6 +114,8 @@ pub struct Service {
     pub index: Arc<dyn IndexStore>,
     pub flows: SharedFlows,
     pub worker: Arc<dyn Worker>,
+    /// Where flows run that are no attempts.
+    pub(crate) processes: Isolation,
     /// The session that begins.
     pub session: SessionStart,
     pub stop: StopSignal,

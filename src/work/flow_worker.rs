@@ -31,7 +31,7 @@ use crate::facts::failure::ErrorDetails;
 use crate::flow::context::Surroundings;
 use crate::flow::{
     self, FlowError, FlowOutcome, FlowProblem, LoadedPack, PackFacts, PythonSettings, ReplyCache,
-    RunOptions, variables_of_this_process,
+    RunOptions,
 };
 use crate::home::Home;
 use crate::log::Reader;
@@ -662,7 +662,7 @@ impl Prepared {
     /// pack names, and no others.
     fn python_for(&self, facts: &PackFacts) -> Option<PythonSettings> {
         let python = self.python.clone()?;
-        let variables = Some(variables_of_this_process(&facts.variable_prefixes));
+        let variables = Some(facts.variables(false));
         Some(PythonSettings { variables, ..python })
     }
 
@@ -693,6 +693,7 @@ impl Prepared {
             // Traces name each call, so a traced one is asked from here.
             is_embedded: self.provider.is_free() && !self.is_traced,
             keeps_outputs: false,
+            keeps_prompts: false,
         };
         let rounds = Rounds {
             processes,

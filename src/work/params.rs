@@ -119,6 +119,11 @@ pub(crate) fn for_data(python: PythonSettings, data: &Confinement) -> PythonSett
     PythonSettings { jail, ..python }
 }
 
+/// The same for a flow that a person runs, who chose its files.
+pub(crate) fn by_person(python: PythonSettings) -> PythonSettings {
+    PythonSettings { by_person: true, ..python }
+}
+
 /// How a Python node runs where it may.
 pub(crate) fn python_settings(config: &Config) -> PythonSettings {
     PythonSettings {
@@ -132,5 +137,6 @@ pub(crate) fn python_settings(config: &Config) -> PythonSettings {
             false => PythonJail::Off,
         },
         variables: None,
+        by_person: false,
     }
 }

@@ -14,12 +14,14 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
-use crate::cli::flow_runner::unusable;
+use crate::cli::flow_processes::start_processes;
+use crate::cli::flow_runner::{load_files, unusable};
+use crate::cli::settings::load_config;
 use crate::facts::dialect::{Dialect, KEPT_FOR_MS, LearnedDialect};
-use crate::flow::LoadedPack;
 use crate::model::{BatchApi, KeptQuestion, KnownModel, ModelIdentity, ModelReply, Provider};
 use crate::os::{DiskFile, Open};
 use crate::registry::{FlowPackRecord, PackFiles};
+use crate::work::isolation::alone::FlowAlone;
 
 pub(super) const SCHEMA: &str = "flow_batch.v1";
 const MANIFEST: &str = "batch.json";
@@ -91,7 +93,7 @@ struct AnswerRow {
 pub(super) struct BatchFolder {
     path: PathBuf,
     pub manifest: BatchManifest,
-    pub pack: LoadedPack,
+    pub flow: FlowAlone,
     pub inputs: Vec<StoredInput>,
     pub asked: Vec<AskedRow>,
     pub answers: BTreeMap<String, ModelReply>,
@@ -146,10 +148,10 @@ impl BatchFolder {
         };
         write().map_err(|error| cannot("write", path).because(&error))?;
         let (asked, answers) = (Vec::new(), BTreeMap::new());
-        let pack = load(context, path, &manifest.record)?;
+        let flow = load(context, path, &manifest.record)?;
         let path = path.to_owned();
         let has_learned = false;
-        Ok(BatchFolder { path, manifest, pack, inputs, asked, answers, has_learned, _lock: None })
+        Ok(BatchFolder { path, manifest, flow, inputs, asked, answers, has_learned, _lock: None })
     }
 
     pub(super) fn open(context: &Context, path: &Path) -> Result<BatchFolder, Failure> {
@@ -191,7 +193,7 @@ impl BatchFolder {
         }
         let answers = rows::<AnswerRow>(context, &path.join(ANSWERS))?;
         Ok(BatchFolder {
-            pack: load(context, path, &manifest.record)?,
+            flow: load(context, path, &manifest.record)?,
             asked: rows(context, &path.join(ASKED))?,
             answers: answers.into_iter().map(|row| (row.custom_id, row.reply)).collect(),
             path: path.to_owned(),
@@ -297,12 +299,12 @@ fn cannot(what: &str, path: &Path) -> Failure {
     Failure::new(exit, format!("cannot {what} {}", path.display()))
 }
 
-fn load(context: &Context, path: &Path, record: &FlowPackRecord) -> Result<LoadedPack, Failure> {
+fn load(context: &Context, path: &Path, record: &FlowPackRecord) -> Result<FlowAlone, Failure> {
     let broken = |error: &(dyn std::error::Error + 'static)| unusable(&record.flow_id, error);
     let files = PackFiles::read(&*context.machine.disk, &path.join(FLOW));
     let files = files.map_err(|error| broken(&error))?;
     record.verify(&files).map_err(|error| broken(&error))?;
-    LoadedPack::load(record, &files).map_err(|error| broken(&error))
+    load_files(context, record, &files, &start_processes(&load_config(context)?)?)
 }
 
 fn rows<T: DeserializeOwned>(context: &Context, path: &Path) -> Result<Vec<T>, Failure> {

@@ -1,7 +1,6 @@
 //! Runs all inputs with the answers so far: outputs where an input is finished, questions where it is not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -9,17 +8,15 @@ use super::folder::{AskedQuestion, BatchFolder, StoredInput, WrittenFiles};
 use super::results::ImportedAnswers;
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
+use crate::cli::flow_runner::attempt_limit;
 use crate::cli::given_input::form_of;
 use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
-use crate::flow::{self, FlowError, FlowOutcome, FlowProblem, RunOptions};
+use crate::flow::{FlowError, FlowOutcome, FlowProblem, RunOptions};
 use crate::model::{KeptQuestion, Provider, QuestionKeeper, SourceText};
 use crate::upstream::loose;
-use crate::work::params::{python_of, python_settings};
-
-/// Steps of an input that run at the same time: all that do not wait for each other. A flow has no more.
-const CONCURRENCY: usize = 500;
+use crate::work::params::{by_person, python_of, python_settings};
 
 enum LineEnd {
     Done { row: Value, for_aggregation: Map<String, Value>, warnings: Vec<String> },
@@ -56,10 +53,11 @@ impl Round {
     ) -> Result<Round, Failure> {
         let options = RunOptions {
             params: folder.manifest.params.clone(),
-            timeout: Duration::from_millis(config.attempt_timeout_ms.max(1).unsigned_abs()),
-            python: python_of(config).or_else(|| allow_python.then(|| python_settings(config))),
+            timeout: attempt_limit(config),
+            python: python_of(config)
+                .or_else(|| allow_python.then(|| python_settings(config)))
+                .map(by_person),
             repair_turns: folder.manifest.repair_turns,
-            concurrency: CONCURRENCY,
             ..RunOptions::default()
         };
         let mut answered: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
@@ -227,7 +225,7 @@ impl Runner<'_> {
         };
         around.private |= publish::said_within(&Value::Object(inputs.clone())) == Some(false);
         let options = self.options.around(&around);
-        let ran = flow::run(&self.folder.pack, inputs, &sources, &keeper, &options);
+        let ran = self.folder.flow.run(inputs, &sources, &keeper, &options, &|| true);
         let met = keeper.met();
         let end = self.end_of(place, ran, &met);
         Ok(LineRun { end, met })
@@ -274,8 +272,7 @@ impl Runner<'_> {
             _ => None,
         });
         let keeper = self.keeper()?;
-        let pack = &self.folder.pack;
-        let ran = flow::aggregate_values(pack, values.collect(), &keeper, &self.options);
+        let ran = self.folder.flow.aggregate(values.collect(), &keeper, &self.options);
         let met = keeper.met();
         let place = lines.len();
         let end = match ran {

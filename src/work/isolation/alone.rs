@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -12,8 +13,7 @@ use super::pack::{PackParcel, ReadyPack, with_source};
 use super::processes::{Client, FlowProcesses, Isolation};
 use super::rounds::{self, NotLoaded, Rounds};
 use crate::flow::{
-    self, FlowError, FlowOutcome, LoadedPack, PackFacts, PythonSettings, RunOptions,
-    variables_of_this_process,
+    self, FlowError, FlowOutcome, FlowProblem, LoadedPack, PackFacts, PythonSettings, RunOptions,
 };
 use crate::model::{Provider, SourceText};
 use crate::registry::{FlowPackRecord, PackFiles};
@@ -29,6 +29,15 @@ pub(crate) enum FlowAlone {
 #[error("{0}")]
 pub(crate) struct CannotLoad(String);
 
+/// A flow that runs in processes, with what a run of it needs.
+struct Apart<'a> {
+    processes: &'a FlowProcesses,
+    facts: &'a PackFacts,
+    parcel: &'a PackParcel,
+    provider: &'a dyn Provider,
+    options: &'a RunOptions<'a>,
+}
+
 /// Whoever waits for a flow, as long as this is true.
 struct Caller<'a>(&'a (dyn Fn() -> bool + Sync));
 
@@ -43,11 +52,12 @@ impl Client for Caller<'_> {
 }
 
 impl FlowAlone {
+    /// Loads a pack, in at most `limit` where a process loads it.
     pub(crate) fn load(
         processes: Isolation,
         record: &FlowPackRecord,
         files: &PackFiles,
-        options: &RunOptions<'_>,
+        limit: Duration,
         is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<FlowAlone, CannotLoad> {
         let Some(processes) = processes else {
@@ -58,13 +68,20 @@ impl FlowAlone {
             };
         };
         let client = Caller(is_wanted);
-        match rounds::load(&processes, record, files, options.timeout, &client) {
+        match rounds::load(&processes, record, files, limit, &client) {
             Ok(ReadyPack::Apart { facts, parcel }) => {
                 Ok(FlowAlone::Apart { processes, facts, parcel })
             }
             Ok(ReadyPack::Here(_)) => Err(CannotLoad("it was loaded elsewhere".to_owned())),
             Err(NotLoaded::Unusable(why)) => Err(CannotLoad(why)),
             Err(NotLoaded::Lost(problem)) => Err(CannotLoad(problem.to_string())),
+        }
+    }
+
+    pub(crate) fn facts(&self) -> &PackFacts {
+        match self {
+            FlowAlone::Here(pack) => pack.facts(),
+            FlowAlone::Apart { facts, .. } => facts,
         }
     }
 
@@ -77,15 +94,45 @@ impl FlowAlone {
         options: &RunOptions<'_>,
         is_wanted: &(dyn Fn() -> bool + Sync),
     ) -> Result<FlowOutcome, FlowError> {
-        let (processes, facts, parcel) = match self {
-            FlowAlone::Here(pack) => return flow::run(pack, inputs, sources, provider, options),
-            FlowAlone::Apart { processes, facts, parcel } => (processes, facts, parcel),
-        };
+        match self {
+            FlowAlone::Here(pack) => flow::run(pack, inputs, sources, provider, options),
+            FlowAlone::Apart { processes, facts, parcel } => {
+                let apart = Apart { processes, facts, parcel, provider, options };
+                apart.rounds(&Caller(is_wanted)).run(&apart.job(inputs, sources))
+            }
+        }
+    }
+
+    /// Runs its aggregation nodes over what they read of each line; gives their metrics.
+    pub(crate) fn aggregate(
+        &self,
+        lines: Vec<Map<String, Value>>,
+        provider: &dyn Provider,
+        options: &RunOptions<'_>,
+    ) -> Result<Map<String, Value>, FlowProblem> {
+        if !self.facts().aggregates || lines.is_empty() {
+            return Ok(Map::new());
+        }
+        match self {
+            FlowAlone::Here(pack) => flow::aggregate_values(pack, lines, provider, options),
+            FlowAlone::Apart { processes, facts, parcel } => {
+                let apart = Apart { processes, facts, parcel, provider, options };
+                let job = apart.job(Map::new(), &[]);
+                let ran = apart.rounds(&Caller(&|| true)).aggregate(&job, &lines);
+                ran.map_err(|error| *error.problem)
+            }
+        }
+    }
+}
+
+impl<'a> Apart<'a> {
+    fn job(&self, inputs: Map<String, Value>, sources: &'a [SourceText]) -> FlowJob<'a> {
+        let options = self.options;
         let python = options.python.clone().map(|python| {
-            let variables = Some(variables_of_this_process(&facts.variable_prefixes));
+            let variables = Some(self.facts.variables(python.by_person));
             PythonSettings { variables, ..python }
         });
-        let job = FlowJob {
+        FlowJob {
             inputs: Cow::Owned(inputs),
             params: Cow::Borrowed(&options.params),
             texts: Cow::Borrowed(sources),
@@ -95,22 +142,25 @@ impl FlowAlone {
             repair_turns: options.repair_turns,
             concurrency: options.concurrency,
             python,
-            provider: ProviderFacts::of(provider),
-            is_embedded: provider.is_free(),
+            provider: ProviderFacts::of(self.provider),
+            is_embedded: self.provider.is_free() && !self.provider.hears_all(),
             keeps_outputs: true,
-        };
-        let rounds = Rounds {
-            processes,
-            parcel,
-            facts,
-            provider,
-            client: &Caller(is_wanted),
-            replies: None,
-            bill: options.bill,
-            listener: options.listener,
-            limit: options.timeout,
-            concurrency: options.concurrency,
-        };
-        rounds.run(&job)
+            keeps_prompts: options.keep_prompts,
+        }
+    }
+
+    fn rounds(&self, client: &'a dyn Client) -> Rounds<'a> {
+        Rounds {
+            processes: self.processes,
+            parcel: self.parcel,
+            facts: self.facts,
+            provider: self.provider,
+            client,
+            replies: self.options.replies,
+            bill: self.options.bill,
+            listener: self.options.listener,
+            limit: self.options.timeout,
+            concurrency: self.options.concurrency,
+        }
     }
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Map, Value};
 
 use crate::contract::hash::Digest;
 use crate::contract::schema;
-use crate::flow::{self, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
 use crate::model::{ModelCall, Provider};
 use crate::os::framed::{read_frame, write_frame};
@@ -85,13 +86,25 @@ fn answer(
         Task::Run => {
             let job: FlowJob<'_> = message::read(&mut order)?;
             give_threads(job.concurrency);
-            Ok(run(pack, &job, message::read(&mut order)?))
+            Ok(run(pack, &job, message::read(&mut order)?, None))
+        }
+        Task::Aggregate => {
+            let job: FlowJob<'_> = message::read(&mut order)?;
+            give_threads(job.concurrency);
+            let answers = message::read(&mut order)?;
+            Ok(run(pack, &job, answers, Some(message::read(&mut order)?)))
         }
         Task::Read => Ok(read(pack, &message::read(&mut order)?)),
     }
 }
 
-fn run(pack: &LoadedPack, job: &FlowJob<'_>, answers: Vec<Answered>) -> Said {
+/// Runs the flow, or its aggregation nodes over these `lines`.
+fn run(
+    pack: &LoadedPack,
+    job: &FlowJob<'_>,
+    answers: Vec<Answered>,
+    lines: Option<Vec<Map<String, Value>>>,
+) -> Said {
     let replayed = Replayed::new(pack, job.provider.clone(), answers);
     let provider: &dyn Provider = if job.is_embedded { &Builtin } else { &replayed };
     let replies = (!job.provider.is_free).then_some(&replayed as &dyn ReplyCache);
@@ -104,13 +117,27 @@ fn run(pack: &LoadedPack, job: &FlowJob<'_>, answers: Vec<Answered>) -> Said {
         replies,
         python: job.python.clone(),
         concurrency: job.concurrency,
+        keep_prompts: job.keeps_prompts,
         ..RunOptions::default()
     };
-    match flow::run(pack, job.inputs.clone().into_owned(), &job.texts, provider, &options) {
-        Ok(made) if job.keeps_outputs => Said::Made(Box::new(made)),
-        Ok(made) => Said::Made(Box::new(without_what_stays(made))),
+    let ran = match lines {
+        Some(lines) => flow::aggregate_values(pack, lines, provider, &options)
+            .map(Said::Aggregated)
+            .map_err(FlowError::without_calls),
+        None => {
+            let inputs = job.inputs.clone().into_owned();
+            flow::run(pack, inputs, &job.texts, provider, &options).map(|made| {
+                let made = if job.keeps_outputs { made } else { without_what_stays(made) };
+                Said::Made(Box::new(made))
+            })
+        }
+    };
+    match ran {
+        Ok(said) => said,
         Err(mut error) => {
-            error.calls.iter_mut().for_each(|call| call.text.clear());
+            if !job.keeps_outputs {
+                error.calls.iter_mut().for_each(|call| call.text.clear());
+            }
             let waits = error.problem.waits_for_batch();
             let open = replayed.open();
             match waits && !open.is_empty() {
@@ -125,6 +152,7 @@ fn run(pack: &LoadedPack, job: &FlowJob<'_>, answers: Vec<Answered>) -> Said {
 fn without_what_stays(mut made: FlowOutcome) -> FlowOutcome {
     made.outputs.clear();
     made.metrics.clear();
+    made.for_aggregation.clear();
     made.calls.iter_mut().for_each(|call| call.text.clear());
     made
 }

@@ -57,6 +57,8 @@ pub(in crate::work) enum Task {
     Load,
     /// Run its flow: a [`FlowJob`] and the answers so far follow.
     Run,
+    /// Run its aggregation nodes: a [`FlowJob`], the answers so far and what they read of each line follow.
+    Aggregate,
     /// Answer a question with the embedded summarizer: an [`EmbeddedQuestion`] follows.
     Read,
 }
@@ -84,8 +86,10 @@ pub(in crate::work) struct FlowJob<'a> {
     pub provider: ProviderFacts,
     /// Whether the embedded summarizer answers, in the process of the flow.
     pub is_embedded: bool,
-    /// Whether the outputs of the flow are wanted beside its summary.
+    /// Whether the outputs of the flow are wanted beside its summary, and the texts of the answers.
     pub keeps_outputs: bool,
+    /// Whether the conversations are wanted too.
+    pub keeps_prompts: bool,
 }
 
 /// What a flow asks of its provider beside answers.
@@ -190,6 +194,8 @@ pub(in crate::work) enum Said {
     /// The pack cannot be used.
     NotLoaded(String),
     Made(Box<FlowOutcome>),
+    /// The metrics of the aggregation nodes.
+    Aggregated(Map<String, Value>),
     Failed(FlowError),
     /// The flow continues when these questions are answered.
     Asks(Vec<OpenQuestion>),

@@ -11,9 +11,10 @@ use serde_json::{Map, Value};
 
 use crate::contract::ids::Seq;
 use crate::contract::vocabulary::FailureCause;
-use crate::flow::{FlowError, FlowOutcome, FlowProblem, PackFacts, ReplyCache};
+use crate::flow::{FlowError, FlowOutcome, FlowProblem, OfNode, PackFacts, ReplyCache};
 use crate::model::{
-    BUILTIN, Bill, CallEnd, Listener, ModelCall, ModelError, ModelReply, Provider, RightOfWay,
+    BUILTIN, Bill, CallEnd, Listener, ModelCall, ModelError, ModelReply, Provider, ResponseFormat,
+    RightOfWay,
 };
 use crate::registry::{FlowPackRecord, PackFiles};
 
@@ -72,22 +73,44 @@ pub(in crate::work) struct Rounds<'a> {
 impl Rounds<'_> {
     /// Runs the flow to its end.
     pub(crate) fn run(&self, job: &FlowJob<'_>) -> Result<FlowOutcome, FlowError> {
-        self.run_rounds(job).unwrap_or_else(|lost| Err(FlowError::without_calls(lost.problem())))
+        match self.to_the_end(Task::Run, job, &[])? {
+            Said::Made(made) => Ok(*made),
+            other => Err(unexpected(&other)),
+        }
     }
 
-    fn run_rounds(&self, job: &FlowJob<'_>) -> Result<Result<FlowOutcome, FlowError>, Lost> {
+    /// Runs the aggregation nodes over what they read of each line.
+    pub(crate) fn aggregate(
+        &self,
+        job: &FlowJob<'_>,
+        lines: &[Map<String, Value>],
+    ) -> Result<Map<String, Value>, FlowError> {
+        let mut of_lines = Vec::new();
+        message::write(&mut of_lines, &lines).map_err(|error| lost(error.into()))?;
+        match self.to_the_end(Task::Aggregate, job, &of_lines)? {
+            Said::Aggregated(metrics) => Ok(metrics),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What a process says when it has no further question.
+    fn to_the_end(&self, task: Task, job: &FlowJob<'_>, more: &[u8]) -> Result<Said, FlowError> {
+        match self.rounds(task, job, more).map_err(lost)? {
+            Said::Failed(error) => Err(error),
+            said => Ok(said),
+        }
+    }
+
+    fn rounds(&self, task: Task, job: &FlowJob<'_>, more: &[u8]) -> Result<Said, Lost> {
         let mut of_job = Vec::new();
         message::write(&mut of_job, job)?;
         let mut answers: Vec<Answered> = Vec::new();
         loop {
             let mut of_answers = Vec::new();
             message::write(&mut of_answers, &answers)?;
-            let rest: [&[u8]; 2] = [&of_job, &of_answers];
-            match self.order(Task::Run, &rest)? {
-                Said::Made(made) => return Ok(Ok(*made)),
-                Said::Failed(error) => return Ok(Err(error)),
+            match self.order(task, &[&of_job, &of_answers, more])? {
                 Said::Asks(questions) => answers.extend(self.ask_all(&questions)),
-                other => return Ok(Err(unexpected(&other))),
+                said => return Ok(said),
             }
         }
     }
@@ -142,6 +165,9 @@ impl Rounds<'_> {
     fn call(&self, question: &OpenQuestion) -> Result<ModelReply, ModelError> {
         let nothing = Map::new();
         let texts = question.texts.as_ref();
+        let is_data =
+            question.schema.is_some() || question.settings.response_format != ResponseFormat::Text;
+        let listener = OfNode { to: self, node: &question.node, is_data };
         self.provider.call(&ModelCall {
             flow_id: &self.facts.record().flow_id,
             variant: self.facts.record().variant.as_deref(),
@@ -154,7 +180,7 @@ impl Rounds<'_> {
             hints: None,
             settings: question.settings.clone(),
             timeout: question.timeout,
-            listener: Some(self),
+            listener: Some(&listener),
             bill: self.bill,
             model: None,
             apart: question.apart,
@@ -193,6 +219,10 @@ impl Listener for Rounds<'_> {
         self.listener.is_none_or(|listener| listener.heard(text))
     }
 
+    fn heard_of(&self, node: &str, is_data: bool, text: &str) -> bool {
+        self.listener.is_none_or(|listener| listener.heard_of(node, is_data, text))
+    }
+
     fn right_of_way(&self) -> RightOfWay {
         self.listener.map_or(RightOfWay::First, Listener::right_of_way)
     }
@@ -220,6 +250,10 @@ fn is_failure(answered: &Answered) -> bool {
         HowAnswered::Unreadable(_) => true,
         HowAnswered::Kept(_) | HowAnswered::Fresh(_) => false,
     }
+}
+
+fn lost(lost: Lost) -> FlowError {
+    FlowError::without_calls(lost.problem())
 }
 
 /// The embedded summarizer could not stand in.
