@@ -89,20 +89,24 @@ impl Redaction {
     }
 
     /// The passages to replace and their names, in the order of the text, none within another. Signs that nobody sees do
-    /// not hide a passage.
+    /// not hide a passage, and another way to write a sign does not.
     fn passages(self, text: &str) -> Vec<(Range<usize>, &'static str)> {
-        if !text.contains(is_invisible) {
+        if !has_other_signs(text) {
             return self.passages_of_seen(text);
         }
         let (mut seen, mut places) = (String::with_capacity(text.len()), Vec::new());
-        for (at, c) in text.char_indices().filter(|(_, c)| !is_invisible(*c)) {
-            places.extend(at..at + c.len_utf8());
-            seen.push(c);
+        let mut at = 0;
+        while at < text.len() {
+            let (sign, bytes) = sign_at(&text[at..]);
+            if let Some(sign) = sign {
+                places.extend(std::iter::repeat_n(at, sign.len_utf8()));
+                seen.push(sign);
+            }
+            at += bytes;
         }
+        places.push(text.len());
         let found = self.passages_of_seen(&seen).into_iter();
-        // None of them is empty.
-        let in_text = |passage: Range<usize>| places[passage.start]..places[passage.end - 1] + 1;
-        found.map(|(passage, name)| (in_text(passage), name)).collect()
+        found.map(|(passage, name)| (places[passage.start]..places[passage.end], name)).collect()
     }
 
     fn passages_of_seen(self, text: &str) -> Vec<(Range<usize>, &'static str)> {
@@ -212,6 +216,53 @@ fn is_invisible(c: char) -> bool {
 /// A space that does not end a line, also one that does not break or is thin.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}')
+}
+
+/// Digits of other scripts, by their zero.
+const ZEROS: [char; 4] = ['\u{660}', '\u{6f0}', '\u{966}', '\u{9e6}'];
+/// Longest name of a sign between `&` and `;`.
+const REFERENCE_BYTES: usize = 8;
+
+/// Whether a sign of the text may be written in another way, or not be seen.
+fn has_other_signs(text: &str) -> bool {
+    let is_other = |c: char| !c.is_ascii() && (is_invisible(c) || of_other_form(c).is_some());
+    text.contains(is_other) || ["%40", "&#", "&commat;"].iter().any(|sign| text.contains(sign))
+}
+
+/// The ordinary sign for a wide one, or for a digit of another script.
+fn of_other_form(c: char) -> Option<char> {
+    if c.is_ascii() {
+        return None;
+    }
+    if let '\u{ff01}'..='\u{ff5e}' = c {
+        return char::from_u32(u32::from(c) - 0xfee0);
+    }
+    ZEROS.iter().find_map(|zero| char::from_digit(u32::from(c).checked_sub(u32::from(*zero))?, 10))
+}
+
+/// The sign at the beginning of a text as a person reads it, where one is seen, and its bytes in the text.
+fn sign_at(text: &str) -> (Option<char>, usize) {
+    if text.starts_with("%40") {
+        return (Some('@'), 3);
+    }
+    if let Some(found) = text.strip_prefix('&').and_then(reference) {
+        return (Some(found.0).filter(|c| !is_invisible(*c)), 1 + found.1);
+    }
+    let Some(c) = text.chars().next() else { return (None, 0) };
+    let sign = (!is_invisible(c)).then(|| of_other_form(c).unwrap_or(c));
+    (sign, c.len_utf8())
+}
+
+/// The sign that HTML names behind `&`, and the bytes of its name.
+fn reference(name: &str) -> Option<(char, usize)> {
+    let end = name.bytes().take(REFERENCE_BYTES).position(|byte| byte == b';')?;
+    let code = match name[..end].strip_prefix('#') {
+        Some(hex) if hex.starts_with(['x', 'X']) => u32::from_str_radix(&hex[1..], 16).ok()?,
+        Some(number) => number.parse().ok()?,
+        None => (&name[..end] == "commat").then_some(u32::from('@'))?,
+    };
+    let sign = char::from_u32(code).filter(|c| !c.is_control())?;
+    Some((sign, end + 1))
 }
 
 /// The words in at most `bytes` bytes before a place on the same line, in lower case and without the signs

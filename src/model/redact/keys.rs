@@ -98,7 +98,7 @@ const FORMS: [Form; 64] = [
 
 /// Words after which `:` or `=` announces a secret; `_` and `-` between words count as spaces. A name that ends with one after `_`, `-`, `.` or a
 /// space counts too.
-const LABELS: [&str; 40] = [
+const LABELS: [&str; 41] = [
     "password",
     "passwd",
     "pwd",
@@ -114,6 +114,7 @@ const LABELS: [&str; 40] = [
     "api key",
     "access key",
     "accountkey",
+    "account key",
     "secret key",
     "private key",
     "privatekey",
@@ -140,6 +141,9 @@ const LABELS: [&str; 40] = [
     "parola",
     "пароль",
 ];
+/// Those that also end a longer word: `Benutzerpasswort`, `dbpassword`.
+const IN_COMPOUNDS: [&str; 7] =
+    ["password", "passwd", "passphrase", "passwort", "kennwort", "wachtwoord", "lösenord"];
 /// Labels that announce a secret without a verb or a colon: "wifi password hunter2".
 const BARE_LABELS: [&str; 15] = [
     "password",
@@ -181,7 +185,7 @@ const FILLERS: [&str; 6] = ["now", "still", "ahora", "jetzt", "maintenant", "ago
 const WORDS_TO_COLON: usize = 4;
 
 /// Other words directly before a secret.
-const CALLS: [&str; 6] = ["bearer", "basic", "-u", "--user", "-p", "--password"];
+const CALLS: [&str; 5] = ["bearer", "basic", "-u", "--user", "-p"];
 /// Words before a label that belongs to a sentence.
 const ARTICLES: [&str; 12] =
     ["a", "the", "his", "her", "their", "un", "una", "el", "la", "ein", "eine", "le"];
@@ -293,7 +297,11 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
         let has_digit = word.chars().any(|c| c.is_ascii_digit());
         return (has_digit && looks_secret(word)).then_some(value);
     }
-    if !VERBS.contains(&last) && !CALLS.contains(&last) {
+    let is_flag = || {
+        let name = last.strip_prefix("--").map(|name| name.replace('-', " "));
+        name.is_some_and(|name| LABELS.iter().any(|label| ends_with_word(&name, label)))
+    };
+    if !VERBS.contains(&last) && !CALLS.contains(&last) && !is_flag() {
         return None;
     }
     let value = value();
@@ -302,7 +310,7 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
         "bearer" | "basic" => secretive && value.len() >= 8,
         "-u" | "--user" => secretive && !commands::is_ports(&text[value.clone()]),
         "-p" => secretive && !commands::is_no_password(text, at, &text[value.clone()]),
-        "--password" => secretive,
+        flag if flag.starts_with("--") => secretive,
         _ if secretive => {
             let said = words[..words.len() - 1].join(" ");
             // "My PIN for the door is 4711": up to three words may stand between.
@@ -328,6 +336,20 @@ enum Announced {
     Header,
 }
 
+/// A name with a space between a small letter and a large one behind it.
+fn with_spaces(name: &str) -> String {
+    let mut spaced = String::with_capacity(name.len() + 4);
+    let mut is_small = false;
+    for c in name.chars() {
+        if is_small && c.is_uppercase() {
+            spaced.push(' ');
+        }
+        is_small = c.is_lowercase();
+        spaced.push(c);
+    }
+    spaced
+}
+
 /// What the text before a colon or `=` announces. `word` is the one behind it.
 fn announced_by<'t>(label: &str, word: impl Fn() -> &'t str, is_quoted: bool) -> Option<Announced> {
     let is_secret = || is_quoted || looks_secret(word());
@@ -340,20 +362,27 @@ fn announced_by<'t>(label: &str, word: impl Fn() -> &'t str, is_quoted: bool) ->
     if is_variable && VARIABLES.iter().any(|end| name.ends_with(end)) {
         return Some(Announced::Value);
     }
-    let label = label.to_lowercase();
+    let (written, label) = (label, label.to_lowercase());
     if let Some(header) = HEADERS.iter().find(|header| ends_with_word(&label, header)) {
         // "The cookie: a history" announces a sentence.
         return (!is_spoken(&label, header) || is_secret()).then_some(Announced::Header);
     }
-    let label = label.replace(['_', '-'], " ");
-    // "My password is: hunter2".
-    let verb = VERBS.iter().find(|verb| ends_with_word(&label, verb));
-    let label = verb.map_or(&*label, |verb| label[..label.len() - verb.len()].trim_end());
-    if let Some(word) = LABELS.iter().find(|word| ends_with_word(label, word)) {
-        // "She had a secret: nobody knew" announces a sentence.
-        return (!is_spoken(label, word) || is_secret()).then_some(Announced::Value);
+    // `dbPassword` ends with the word after its last small letter.
+    for label in [&label, &with_spaces(written).to_lowercase()] {
+        let label = label.replace(['_', '-'], " ");
+        // "My password is: hunter2".
+        let verb = VERBS.iter().find(|verb| ends_with_word(&label, verb));
+        let label = verb.map_or(&*label, |verb| label[..label.len() - verb.len()].trim_end());
+        let is_label = |word: &&&str| {
+            ends_with_word(label, word) || (IN_COMPOUNDS.contains(*word) && label.ends_with(**word))
+        };
+        if let Some(word) = LABELS.iter().find(is_label) {
+            // "She had a secret: nobody knew" announces a sentence.
+            return (!is_spoken(label, word) || is_secret()).then_some(Announced::Value);
+        }
     }
-    let words = words_before(label, label.len(), LABEL_BYTES);
+    let label = label.replace(['_', '-'], " ");
+    let words = words_before(&label, label.len(), LABEL_BYTES);
     let is_near =
         words.iter().rev().take(WORDS_TO_COLON).any(|word| BARE_LABELS.contains(&word.as_str()));
     let has_digit = || word().chars().any(|c| c.is_ascii_digit());
