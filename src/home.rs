@@ -86,6 +86,11 @@ impl Home {
         self.run().join("pasted.json")
     }
 
+    /// Which file a person named as the queue of a host that shares its log.
+    pub(crate) fn adopted_queue(&self) -> PathBuf {
+        self.run().join("queue.adopted")
+    }
+
     /// What a `forget` names that is not finished.
     pub(crate) fn forgetting(&self) -> PathBuf {
         self.run().join("forgetting.json")

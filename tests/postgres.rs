@@ -10,6 +10,8 @@
     reason = "a test stops at the first surprise"
 )]
 
+#[path = "postgres/copies.rs"]
+mod copies;
 #[path = "postgres/faults.rs"]
 mod faults;
 #[path = "postgres/forgetting.rs"]
@@ -415,6 +417,11 @@ fn rows_of_another_log_are_out_of_reach(servers: &Servers, team: &Access) {
 fn an_owner_that_makes_no_roles_is_told(servers: &Servers) {
     servers.sql(0, "CREATE ROLE limited LOGIN");
     servers.sql(0, "CREATE DATABASE limited OWNER limited");
+    servers.sql(0, "CREATE ROLE stranger LOGIN");
+    let stranger = servers.url(&[servers.port(0)], "stranger").replace("/postgres", "/limited");
+    let stranger = access(&stranger, "team", "one", Durability::Single);
+    let why = refused(initialize(&stranger, &init(None)));
+    assert!(why.contains("cannot be made") && why.contains("cluster init --print"), "{why}");
     let url = servers.url(&[servers.port(0)], "limited").replace("/postgres", "/limited");
     let limited = access(&url, "team", "one", Durability::Single);
     let made = initialize(&limited, &init(None)).unwrap();

@@ -2,6 +2,7 @@
 //! it, shorten it, leave it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
@@ -9,18 +10,19 @@ use serde_json::{Value, json};
 
 use super::causes::{held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
-use super::held_home::{HeldHome, make_home};
+use super::held_home::{HeldHome, is_forgetting, make_home};
 use super::home_key::store_options;
 use super::identity::random_bytes;
 use super::interrupt::{listen, stopped};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
+use super::shared_home::{NOT_OF_THE_LOG, forgetting_unread};
 use super::{Context, ui};
 use crate::cluster::access::access;
 use crate::cluster::following::{Following, MemberError};
 use crate::cluster::postgres::{
     Access, Cluster, Durability, HostStanding, Init, Initialized, PostgresLog, SCHEMA, Standing,
-    initialize,
+    grants, initialize,
 };
 use crate::cluster::shared_log::{Member, SharedError, SharedLog as _};
 use crate::cluster::verifying::{Agreed, VerifyError, verify};
@@ -28,8 +30,9 @@ use crate::config::ClusterConfig;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::home::{Home, HomeLock};
-use crate::log::{Fresh, FreshKeys, Store};
-use crate::seam::position::describe_change;
+use crate::log::{Fresh, FreshKeys, Reader, Store};
+use crate::seam::position::QueueError;
+use crate::sequencer::copies::{Copies, CopyError};
 use crate::sequencer::follower::Follower;
 use crate::sequencer::mark::QueueMarks;
 use crate::service::StopSignal;
@@ -58,8 +61,8 @@ enum Action {
         /// A role of the database that hosts connect as, if it does not own the tables
         #[arg(long)]
         role: Option<String>,
-        /// Print the script of the tables, for an administrator, and do nothing
-        #[arg(long, conflicts_with = "role")]
+        /// Print the script of the tables, for an administrator, and do nothing. With `--role` it lets that role use the log
+        #[arg(long)]
         print: bool,
     },
     /// Bring this home level with the shared log; a new home gets the whole log
@@ -90,8 +93,11 @@ enum Action {
 
 impl ClusterArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
-        if let Action::Init { print: true, .. } = &self.action {
+        if let Action::Init { print: true, role } = &self.action {
             context.ui.raw(SCHEMA.as_bytes());
+            if let Some(role) = role {
+                context.ui.raw(grants(&shared(context)?.name, role).as_bytes());
+            }
             return Ok(Exit::Done);
         }
         let (config, access) = settings(context)?;
@@ -111,12 +117,16 @@ impl ClusterArgs {
     }
 }
 
-fn settings(context: &Context) -> Result<(ClusterConfig, Access), Failure> {
-    let config = load_config(context)?.cluster.ok_or_else(|| {
+fn shared(context: &Context) -> Result<ClusterConfig, Failure> {
+    load_config(context)?.cluster.ok_or_else(|| {
         Failure::new(Exit::Config, "this home shares its log with no other host").hint(
             "set cluster.url_env to the variable with the address of the database, for example in summarizer.toml",
         )
-    })?;
+    })
+}
+
+fn settings(context: &Context) -> Result<(ClusterConfig, Access), Failure> {
+    let config = shared(context)?;
     let access = access(&config, context.machine.disk.as_ref());
     let access = access.map_err(|error| {
         Failure::new(Exit::Config, "the section [cluster] cannot be used").because(&error)
@@ -180,31 +190,23 @@ fn init(context: &Context, access: &Access, role: Option<&str>) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// A backup of a home that had its log alone has a copy of its queue. The original host goes on with that one.
+/// Lines that another host has taken in are no lines of this one.
 fn refuse_copied_queue(
     context: &Context,
     home: &Home,
     access: &Access,
-    store: &Store,
+    log: &Reader,
 ) -> Result<(), Failure> {
-    let disk = &context.machine.disk;
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::Input, "cannot inspect the queue file").because(error)
-    };
-    let is_backup =
-        disk.stat(&home.root.join("backup.json")).map_err(|error| failed(&error))?.is_some();
-    let marks = QueueMarks::decode(&store.reader().mark()).map_err(|error| mark_failed(&error))?;
-    let alone = marks.by_host.get(QueueMarks::ALONE).filter(|mark| mark.position.offset > 0);
-    let (true, false, Some(mark)) = (is_backup, marks.by_host.contains_key(&access.host), alone)
-    else {
-        return Ok(());
-    };
-    match describe_change(disk, &home.queue, &mark.position).map_err(|error| failed(&error))? {
-        Some(_) => Ok(()),
-        None => {
-            let what = format!("{} is a copy of the queue of another host", home.queue.display());
-            Err(Failure::new(Exit::Config, what)
-                .hint("move it away, and join again: lines of this host go to a file of its own"))
+    let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
+    let mut copies = Copies::new(access.host.clone());
+    match copies.refuse(log, &marks, &context.machine.disk, &home.queue) {
+        Ok(()) => Ok(()),
+        Err(error @ CopyError::Queue(QueueError::Copied { .. })) => {
+            let what = "the queue of this home is a copy";
+            Err(Failure::new(Exit::Config, what).because(&error).hint("then join again"))
+        }
+        Err(error) => {
+            Err(Failure::new(Exit::Input, "cannot inspect the queue file").because(&error))
         }
     }
 }
@@ -225,7 +227,6 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     })?;
     refuse_lost_log(context, &home)?;
     let store = store_of(context, &home, &standing, access)?;
-    refuse_copied_queue(context, &home, access, &store)?;
     let (before, _) = store.head();
     if before < standing.start.seq {
         let what = format!(
@@ -249,16 +250,26 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
             Err(MemberError::Shared(error)) => return Err(shared_failed(access, &error)),
             Err(error) => {
                 let what = "this home cannot follow the shared log";
-                return Err(Failure::new(Exit::Storage, what).because(&error));
+                let failure = Failure::new(Exit::Storage, what).because(&error);
+                return Err(match error {
+                    MemberError::Differs { .. } => failure.hint(NOT_OF_THE_LOG),
+                    _ => failure,
+                });
             }
         }
     }
     bar.finish_and_clear();
     let (head, hash) = follower.head();
+    let is_own = refuse_copied_queue(context, &home, access, follower.log());
     follower.into_store().close().map_err(|error| log_failed(&error))?;
     drop(lock);
     // Writes the acks, and forgets what the log said.
     held(context)?.close()?;
+    is_own?;
+    let is_clean = !is_forgetting(context, &home).map_err(|error| forgetting_unread(&error))?;
+    if is_clean {
+        tell_forgotten(access, head).map_err(failed)?;
+    }
     if context.ui.json {
         context.ui.json(&json!({
             "log": access.log, "host": access.host, "seq": head.0, "hash": hash.hex(),
@@ -269,6 +280,12 @@ fn join(context: &Context, access: &Access) -> Result<Exit, Failure> {
     let records = ui::count(head.0 - before.0, "record");
     context.ui.out(format!("{} took {records}, and ends at record {head}", access.host));
     Ok(Exit::Done)
+}
+
+/// Says that nothing is left here of what was forgotten up to this record.
+fn tell_forgotten(access: &Access, head: Seq) -> Result<(), SharedError> {
+    let forgotten = Arc::new(OnceLock::from(head));
+    PostgresLog::new(Access { forgotten, ..access.clone() })?.settle()
 }
 
 /// The log of the home, made with the identity of the shared log when it is missing or has no record yet.
@@ -375,7 +392,7 @@ fn status(context: &Context, config: &ClusterConfig, access: &Access) -> Result<
             vec![
                 host.host.clone(),
                 host.release.clone().unwrap_or_else(|| "-".to_owned()),
-                host.shipped.to_string(),
+                known(host.shipped),
                 known(host.applied),
                 known(lag(host)),
                 host.places
@@ -623,6 +640,12 @@ fn leave(context: &Context, access: &Access, host: &str) -> Result<Exit, Failure
         return Err(Failure::new(Exit::Busy, what).hint(
             "stop its service first, or let another host lead: `summarizer cluster promote HOST`",
         ));
+    }
+    let runs = |one: &&HostStanding| one.host == host && one.runs && one.silent < SILENT_SECONDS;
+    if standing.hosts.iter().any(|one| runs(&one)) {
+        let what = format!("the service of {host} runs, and would join again");
+        return Err(Failure::new(Exit::Busy, what)
+            .hint("stop it there, and remove [cluster] from the settings of that home"));
     }
     let was_there = cluster.forget(host).map_err(failed)?;
     if !was_there {

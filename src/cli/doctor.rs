@@ -33,7 +33,7 @@ use crate::projections::exporters;
 use crate::projections::runs::described;
 use crate::registry::{Registry, embedded_files, label};
 use crate::replay::{Compare, Until, rebuild};
-use crate::seam::position::{Change, describe_change};
+use crate::seam::position::{Change, as_adopted, describe_change};
 use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
 use crate::upkeep::backups;
@@ -574,7 +574,9 @@ fn look_at_queue(context: &Context, held: &HeldHome, deep: bool, findings: &mut 
         Ok(mark) => mark,
         Err(error) => return findings.wrong("queue", error.to_string(), "summarizer recover"),
     };
-    match describe_change(disk, queue, &mark.position) {
+    let note = held.home.adopted_queue();
+    let place = as_adopted(disk, queue, mark.position.clone(), &note);
+    match place.and_then(|place| describe_change(disk, queue, &place)) {
         Ok(None) => {}
         Ok(Some(change)) => {
             let fix = match change {

@@ -187,9 +187,10 @@ impl StatusLines {
             ("unreached", "hears nothing of the shared log"),
             ("unshipped", "the lines of its queue wait here"),
         ] {
-            if let Some(since) = cluster[trouble]["since"].as_str() {
-                let why = text(&cluster[trouble]["message"]);
-                let told = format!("{name} since {}: {why}", plain_line(since));
+            if let Some(why) = cluster[trouble]["message"].as_str() {
+                let since = cluster[trouble]["since"].as_str();
+                let since = since.map(|since| format!(" since {}", plain_line(since)));
+                let told = format!("{name}{}: {}", since.unwrap_or_default(), plain_line(why));
                 what = format!("{what}; {}", ui::yellow(&told));
             }
         }

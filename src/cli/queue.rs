@@ -10,9 +10,9 @@ use super::Context;
 use super::causes::{engine_failed, held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::HeldHome;
-use super::settings::load_config;
 use crate::seam::position::{
-    AdoptAt, ConsumedBatch, adopt_position, describe_change, verify_prefix,
+    AdoptAt, Change, ConsumedBatch, adopt_position, as_adopted, describe_change, note_adopted,
+    verify_prefix,
 };
 use crate::sequencer::engine::CheckpointWhen;
 use crate::sequencer::mark::QueueMark;
@@ -29,9 +29,9 @@ pub(crate) struct QueueArgs {
 enum Action {
     /// Accept a queue file that was rewritten or replaced: show what changed, record it, and continue
     Adopt {
-        /// Where to continue reading
-        #[arg(long, value_enum, default_value_t = From::Start)]
-        from: From,
+        /// Where to continue reading [default: same-offset for a copy of the old file, start otherwise]
+        #[arg(long, value_enum)]
+        from: Option<From>,
         /// Only show what changed
         #[arg(long)]
         dry_run: bool,
@@ -51,14 +51,6 @@ enum From {
 impl QueueArgs {
     pub(crate) fn run(&self, context: &Context) -> Result<Exit, Failure> {
         let Action::Adopt { from, dry_run } = &self.action;
-        if let Some(cluster) = &load_config(context)?.cluster {
-            let what =
-                format!("the queue of a home that shares the log {} is not adopted", cluster.name);
-            return Err(Failure::new(Exit::Config, what).hint(
-                "give this host a new name (cluster.host): its queue is then read from the start, and requests that \
-                 were taken in before become duplicates. `summarizer cluster leave` takes the old name off the list",
-            ));
-        }
         let mut held = HeldHome::take(context, false)?.ok_or_else(|| held_by_another(context))?;
         held.refuse_damage(context)?;
         let result = adopt(context, &mut held, *from, *dry_run);
@@ -101,10 +93,19 @@ pub fn rewritten(
     Ok((batches.len(), bad))
 }
 
+/// Only the host that leads writes to a shared log, so a queue with other bytes cannot begin anew there.
+fn not_the_same(log: &str, change: &str) -> Failure {
+    let what = format!("the queue file {change}, and this home shares the log {log}");
+    Failure::new(Exit::Config, what).hint(
+        "put the old file back, or a copy of it. If it is lost: leave only lines in the file that were not taken in, give \
+         this host a new name (cluster.host), and take the old name off the list with `summarizer cluster leave`",
+    )
+}
+
 fn adopt(
     context: &Context,
     held: &mut HeldHome,
-    from: From,
+    from: Option<From>,
     dry_run: bool,
 ) -> Result<Exit, Failure> {
     let disk = &context.machine.disk;
@@ -114,7 +115,12 @@ fn adopt(
     };
     let old = QueueMark::of_host(&held.config.queue_host(), &held.engine.log().mark())
         .map_err(|error| mark_failed(&error))?;
+    let note = held.home.adopted_queue();
+    let at = as_adopted(disk, queue, old.position, &note).map_err(|error| failed(&error))?;
+    let old = QueueMark { position: at, ..old };
     let change = describe_change(disk, queue, &old.position).map_err(|error| failed(&error))?;
+    let is_copy = change == Some(Change::Replaced { same_bytes: true });
+    let from = from.unwrap_or(if is_copy { From::SameOffset } else { From::Start });
     // Comparing the bytes between both ends reads the whole file, so only this command does it.
     let change = match change {
         Some(change) => change.to_string(),
@@ -133,6 +139,11 @@ fn adopt(
             }
         },
     };
+    if let Some(cluster) = &held.config.cluster
+        && !(is_copy && from == From::SameOffset)
+    {
+        return Err(not_the_same(&cluster.name, &change));
+    }
     let at = match from {
         From::Start => AdoptAt::Start,
         From::End => AdoptAt::End,
@@ -143,7 +154,9 @@ fn adopt(
         "queue": queue, "change": change, "was_at": old.position.offset,
         "continues_at": adopted.position.offset, "recorded": !dry_run,
     });
-    if !dry_run {
+    if !dry_run && held.config.cluster.is_some() {
+        note_adopted(&**disk, queue, &note).map_err(|error| failed(&error))?;
+    } else if !dry_run {
         let now = context.machine.clock.now();
         let event = Event::QueueAdopted { change: change.clone(), offset: adopted.position.offset };
         held.engine.record(event, now).map_err(|error| engine_failed(&error))?;

@@ -84,7 +84,7 @@ use crate::upkeep::retention::{self, RetainError};
 use crate::upstream::{IndexStore, index_of_home};
 use crate::work::flow_worker::FlowWorker;
 use crate::work::isolation::processes::Isolation;
-use crate::work::other_hosts::hosts_json;
+use crate::work::other_hosts::{hosts_json, waits_for_role, waits_since};
 
 /// How long a host that follows waits before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(15);
@@ -108,6 +108,10 @@ const DIGESTS_AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// How long the answer to an order waits until this host has what the order changed.
 const LEVEL_WITHIN: Duration = Duration::from_secs(5);
+
+/// What helps a home with records that the shared log does not have.
+pub(super) const NOT_OF_THE_LOG: &str = "no file was changed. A home that had its log alone cannot come back: make a new one under a new name (cluster.host), \
+     and join there. Otherwise compare this home with another host before you do anything else";
 
 /// How the service of a shared home ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +173,7 @@ fn still_forgets(context: &Context, home: &Home) -> Result<bool, Failure> {
     is_forgetting(context, home).map_err(|error| forgetting_unread(&error))
 }
 
-fn forgetting_unread(error: &std::io::Error) -> Failure {
+pub(super) fn forgetting_unread(error: &std::io::Error) -> Failure {
     Failure::new(Exit::Storage, "cannot read or write run/forgetting.json").because(error)
 }
 
@@ -624,7 +628,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
                 if let Answer::Ok(status) = &mut answer
                     && asks_status
                 {
-                    status["cluster"] = self.standing(standby);
+                    status["cluster"] = self.standing(standby, status);
                 }
                 let _ = reply.send(answer);
             }
@@ -703,15 +707,15 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
     }
 
     /// How this host stands among the others, for `status`.
-    fn standing(&self, standby: &Standby<L>) -> Value {
+    fn standing(&self, standby: &Standby<L>, status: &Value) -> Value {
         let told = |trouble: Option<&Trouble>| {
-            trouble.map(
-                |Trouble { since, words }| json!({"since": since.to_string(), "message": words}),
-            )
+            trouble.map(|Trouble { since, words }| waits_since(&since.to_string(), words))
         };
+        let config = &self.locked.config;
+        let unshipped = told(standby.unshipped());
         json!({
-            "host": self.locked.config.queue_host(), "role": "follower",
-            "unreached": told(standby.unreached()), "unshipped": told(standby.unshipped()),
+            "host": config.queue_host(), "role": "follower", "unreached": told(standby.unreached()),
+            "unshipped": unshipped.or_else(|| waits_for_role(status, config.ingests())),
             "hosts": hosts_json(self.lookout.hosts().as_deref()),
         })
     }
@@ -960,6 +964,7 @@ fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) ->
     OwnQueue {
         disk: Arc::clone(&context.machine.disk),
         path: home.queue.clone(),
+        adopted: home.adopted_queue(),
         tail: TailOptions {
             max_line_bytes: config.line_bytes_max,
             partial_line_grace_ms: config.partial_line_grace_ms,
@@ -973,9 +978,7 @@ fn cannot_follow(error: &StandbyError<CopyError>) -> Failure {
     let failure =
         Failure::new(Exit::Storage, "this host cannot follow the shared log").because(error);
     match error {
-        StandbyError::Member(MemberError::Differs { .. }) => failure.hint(
-            "no file was changed; compare this home with another host before you do anything else",
-        ),
+        StandbyError::Member(MemberError::Differs { .. }) => failure.hint(NOT_OF_THE_LOG),
         StandbyError::Doubled(_) => {
             Failure::new(Exit::Config, "this host cannot take part in the shared log")
                 .because(error)

@@ -21,7 +21,7 @@ pub enum MemberError<E> {
     Shared(#[from] SharedError),
     #[error(
         "the log of this home, which ends at record {seq}, is not a part of the shared log; either the home belongs to \
-         another log, or the database has lost commits that were confirmed"
+         another log, or it had its log alone for a while, or the database has lost commits that were confirmed"
     )]
     Differs { seq: Seq },
     #[error("the commit of the list that should continue record {seq} ends elsewhere than it says")]

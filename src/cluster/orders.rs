@@ -31,8 +31,9 @@ pub enum OrderError {
     /// It was carried out, or not, or will be.
     #[error("the host that leads has not answered: the order may have been carried out")]
     NoAnswer,
-    #[error(transparent)]
-    Shared(SharedError),
+    /// It was not given.
+    #[error("{0}; nothing was changed")]
+    NotGiven(SharedError),
 }
 
 /// Gives an order, and waits for its answer.
@@ -88,6 +89,8 @@ impl<'a> Asking<'a> {
         after: Duration,
     ) -> Result<Option<Answered>, SharedError> {
         if !self.is_given {
+            // A database that is out of reach was given nothing, so this is asked first.
+            list.order_standing(self.id)?;
             // Without an answer it may be there all the same. Under the same id it can be given again.
             let given = list.give(self.me, self.id, self.order);
             self.may_be_given |= !matches!(given, Err(SharedError::Refused(_)));
@@ -116,10 +119,13 @@ impl<'a> Asking<'a> {
     pub fn failed(&self, error: SharedError, after: Duration) -> Option<OrderError> {
         match error {
             SharedError::Refused(_) if self.may_be_given => Some(OrderError::NoAnswer),
-            refused @ SharedError::Refused(_) => Some(OrderError::Shared(refused)),
-            SharedError::Unclear(_) if after < ANSWERED_WITHIN => None,
-            SharedError::Unclear(_) if self.may_be_given => Some(OrderError::NoAnswer),
-            unclear @ SharedError::Unclear(_) => Some(OrderError::Shared(unclear)),
+            refused @ SharedError::Refused(_) => Some(OrderError::NotGiven(refused)),
+            SharedError::Unclear(_) if self.may_be_given => {
+                (after >= ANSWERED_WITHIN).then_some(OrderError::NoAnswer)
+            }
+            unclear @ SharedError::Unclear(_) => {
+                (after >= TAKEN_WITHIN).then_some(OrderError::NotGiven(unclear))
+            }
         }
     }
 }

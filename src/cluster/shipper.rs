@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use crate::contract::time::Timestamp;
 use crate::os::Disk;
-use crate::seam::position::{Position, QueueError};
+use crate::seam::position::{Position, QueueError, as_adopted};
 use crate::seam::tail::{TailOptions, Tailer};
+use crate::sequencer::copies::CopyError;
 use crate::sequencer::mark::QueueMarks;
 
 use super::lines::{LinesError, pack};
@@ -25,6 +26,8 @@ pub enum ShipError {
     #[error(transparent)]
     Queue(#[from] QueueError),
     #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
     Lines(#[from] LinesError),
     #[error(
         "another process ships lines under the name of the host {0}; each host needs a name of its own"
@@ -37,6 +40,8 @@ pub enum ShipError {
 pub struct OwnQueue {
     pub disk: Arc<dyn Disk>,
     pub path: PathBuf,
+    /// Which file a person named as the queue: `seam::position::note_adopted`.
+    pub adopted: PathBuf,
     pub tail: TailOptions,
     pub lines_max: usize,
     pub bytes_max: usize,
@@ -45,7 +50,8 @@ pub struct OwnQueue {
 impl OwnQueue {
     /// Where it continues by the marks of a log.
     pub fn place(&self, host: &str, marks: &QueueMarks) -> Result<Position, QueueError> {
-        marks.place_in(host, &self.disk, &self.path)
+        let place = marks.place_in(host, &self.disk, &self.path)?;
+        as_adopted(&self.disk, &self.path, place, &self.adopted)
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::log::Reader;
+use crate::sequencer::copies::Copies;
 use crate::sequencer::mark::{MarkError, QueueMarks};
 
 use super::following::{Attempt, Following, MemberError, Replica};
@@ -108,6 +109,7 @@ pub struct Standby<L> {
     me: Member,
     terms: Terms,
     queue: OwnQueue,
+    copies: Copies,
     connected: Option<Connected<L>>,
     name: Name,
     /// For looking after the name.
@@ -124,11 +126,13 @@ pub struct Standby<L> {
 impl<L: SharedLog + SharedLines> Standby<L> {
     pub fn new(connect: Connect<L>, me: Member, terms: Terms, queue: OwnQueue) -> Standby<L> {
         let now = Instant::now();
+        let copies = Copies::new(me.host.clone());
         Standby {
             connect,
             me,
             terms,
             queue,
+            copies,
             connected: None,
             name: Name::Unknown,
             signs: None,
@@ -310,7 +314,9 @@ impl<L: SharedLog + SharedLines> Standby<L> {
             return Ok(false);
         }
         let marks = QueueMarks::decode(&log.mark())?;
-        match shipper.step(&marks, now) {
+        let OwnQueue { disk, path, .. } = &self.queue;
+        let is_own = self.copies.refuse(log, &marks, disk, path).map_err(ShipError::from);
+        match is_own.and_then(|()| shipper.step(&marks, now)) {
             Ok(did) => {
                 self.unshipped = None;
                 Ok(did == Did::Shipped)

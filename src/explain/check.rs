@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::story::Story;
 use super::texts::Texts;
-use super::{Around, Published};
+use super::{Around, Published, SourceLine};
 use crate::compaction::evidence::{Span, SpanUnit, evidence_id};
 use crate::config::Profile;
 use crate::contract::hash::{Digest, Hasher, sha256};
@@ -121,8 +121,9 @@ pub(crate) fn links(
     queue_line(&mut chain, around, story);
     identity(&mut chain, story);
     files(&mut chain, around, upstream, story);
-    source_texts(&mut chain, story, texts);
-    quotes(&mut chain, story, texts);
+    let elsewhere = sources_elsewhere(around, upstream, texts);
+    source_texts(&mut chain, story, texts, &elsewhere);
+    quotes(&mut chain, story, texts, &elsewhere);
     pack(&mut chain, around, story);
     outcome(&mut chain, story, again);
     chain.0
@@ -212,9 +213,16 @@ fn queue_line(chain: &mut Chain, around: &Around, story: &Story) {
     let place = format!("{shown} line {} at byte {}", taken.head.line, taken.head.offset);
     let read = open_queue(around.machine.disk.as_ref(), path)
         .and_then(|file| read_range(file.as_ref(), taken.head.offset, taken.line.len()));
+    // The log does not say in which queue a line stands.
+    let is_shared = around.config.cluster.is_some();
     match read {
         Ok(bytes) if *bytes == *taken.line => {
             chain.put("queue.line", LinkStatus::Holds, format!("{place} is the request"));
+        }
+        _ if is_shared => {
+            let what =
+                format!("{place} is not the request: it may stand in the queue of another host");
+            chain.put("queue.line", LinkStatus::Unknown, what);
         }
         Ok(_) => {
             chain.put("queue.line", LinkStatus::Broken, format!("{place} is not the request"));
@@ -274,7 +282,12 @@ fn files(chain: &mut Chain, around: &Around, upstream: &Upstream, story: &Story)
     let inputs = &story.input.inputs;
     let (mut manifests, mut grown, mut wrong_manifests) = (0_usize, 0_usize, Vec::new());
     let (mut wrong_data, mut left, mut lost) = (Vec::new(), 0_usize, 0_usize);
+    let mut elsewhere = 0_usize;
     for input in inputs {
+        if is_elsewhere(around, upstream, &input.path) {
+            elsewhere += 1;
+            continue;
+        }
         let before = (wrong_manifests.len(), wrong_data.len(), grown);
         if let Some(path) = &input.manifest_path {
             manifests += 1;
@@ -308,7 +321,15 @@ fn files(chain: &mut Chain, around: &Around, upstream: &Upstream, story: &Story)
         };
         chain.all("upstream.manifest", what, &wrong_manifests);
     }
-    let mut what = format!("{} files are as read", inputs.len() - left);
+    let here = inputs.len() - left - elsewhere;
+    if elsewhere > 0 {
+        let what = format!("{elsewhere} files are not on this host: another host has them");
+        chain.put("upstream.data", LinkStatus::Unknown, what);
+        if here + left == 0 {
+            return;
+        }
+    }
+    let mut what = format!("{here} files are as read");
     if left > 0 {
         what.push_str(&format!(
             "; {left} more are what their manifests say, which name {lost} records that were forgotten by request"
@@ -320,6 +341,14 @@ fn files(chain: &mut Chain, around: &Around, upstream: &Upstream, story: &Story)
         compare(&mut wrong, upstream, path, Some(*sha256), None);
         chain.all("selection.manifest", format!("{path} is as read"), &wrong);
     }
+}
+
+/// Whether a file is missing here and may be on another host: hosts share the log, and not what it was made from.
+fn is_elsewhere(around: &Around, upstream: &Upstream, path: &str) -> bool {
+    let is_missing = || matches!(upstream.disk().stat(&upstream.root().join(path)), Ok(None));
+    around.config.cluster.is_some()
+        && recompute::summary_line(upstream, path).is_none()
+        && is_missing()
 }
 
 /// How many records a person took out of a file after it was read; `None` when nothing went, or the file is not
@@ -392,13 +421,35 @@ fn hash_file(upstream: &Upstream, path: &str, bytes: Option<u64>) -> std::io::Re
     Ok(hasher.finish())
 }
 
-fn source_texts(chain: &mut Chain, story: &Story, texts: &Texts) {
-    let wrong: Vec<String> = texts
-        .lines
-        .iter()
+/// The ids of sources that are missing here and may be on another host.
+fn sources_elsewhere<'t>(
+    around: &Around,
+    upstream: &Upstream,
+    texts: &'t Texts,
+) -> BTreeSet<&'t str> {
+    let is_it = |line: &&SourceLine| {
+        line.problem.is_some()
+            && !line.file.is_empty()
+            && is_elsewhere(around, upstream, &line.file)
+    };
+    texts.lines.iter().filter(is_it).map(|line| line.id.as_str()).collect()
+}
+
+fn source_texts(chain: &mut Chain, story: &Story, texts: &Texts, elsewhere: &BTreeSet<&str>) {
+    if !elsewhere.is_empty() {
+        let what =
+            format!("{} records are not on this host: another host has them", elsewhere.len());
+        chain.put("upstream.records", LinkStatus::Unknown, what);
+    }
+    let here = texts.lines.iter().filter(|line| !elsewhere.contains(line.id.as_str()));
+    let wrong: Vec<String> = here
+        .clone()
         .filter_map(|line| Some(format!("{}: {}", line.id, line.problem.as_ref()?)))
         .collect();
-    chain.all("upstream.records", format!("{} records are read again", texts.lines.len()), &wrong);
+    let here = here.count();
+    if elsewhere.is_empty() || here > 0 {
+        chain.all("upstream.records", format!("{here} records are read again"), &wrong);
+    }
     let recorded = story.item["selection"]["source_text_hash"].as_str().unwrap_or_default();
     if !texts.complete {
         let what = "not every text could be read again";
@@ -411,12 +462,16 @@ fn source_texts(chain: &mut Chain, story: &Story, texts: &Texts) {
 }
 
 /// Every evidence pointer of the item: its id, its quote, and the words at its place.
-fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
+fn quotes(chain: &mut Chain, story: &Story, texts: &Texts, elsewhere: &BTreeSet<&str>) {
     let pointers = story.item["outputs"]["evidence_refs"].as_array();
     let Some(pointers) = pointers.filter(|pointers| !pointers.is_empty()) else { return };
-    let mut wrong = BTreeSet::new();
+    let (mut wrong, mut left) = (BTreeSet::new(), 0);
     for pointer in pointers {
         let text = |name: &str| pointer[name].as_str().unwrap_or_default();
+        if elsewhere.contains(text("chunk_id")) {
+            left += 1;
+            continue;
+        }
         let at = |name: &str| pointer["span"][name].as_u64().unwrap_or(u64::MAX);
         let (start, end) = (at("start"), at("end"));
         let said = quote_of(&story.item["outputs"], pointer);
@@ -438,7 +493,14 @@ fn quotes(chain: &mut Chain, story: &Story, texts: &Texts) {
         }
     }
     let wrong: Vec<String> = wrong.into_iter().collect();
-    chain.all("evidence", format!("{} quotes stand where they say", pointers.len()), &wrong);
+    if left > 0 {
+        let what = format!("{left} quotes are of texts that are not on this host");
+        chain.put("evidence", LinkStatus::Unknown, what);
+    }
+    let here = pointers.len() - left;
+    if here > 0 {
+        chain.all("evidence", format!("{here} quotes stand where they say"), &wrong);
+    }
 }
 
 /// Quotation marks and line breaks are no difference.

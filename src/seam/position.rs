@@ -60,11 +60,12 @@ pub enum QueueError {
     },
     /// Another host has taken these lines in.
     #[error(
-        "the queue file {} is a copy of the queue of the host {host}; nothing is read from it. Move it away: lines of \
-         this host go to a file of its own",
+        "the first {bytes} bytes of the queue file {} are lines of the queue of the host {host}, which were taken in; \
+         nothing is read from it. Move it away: lines of this host go to a file of its own. What stands behind those \
+         bytes and in no other queue, append again",
         path.display()
     )]
-    Copied { path: PathBuf, host: String },
+    Copied { path: PathBuf, host: String, bytes: u64 },
 }
 
 /// What happened to the consumed part of a queue.
@@ -303,10 +304,32 @@ pub fn describe_change(
     Ok(locate(&queue, at)?.err())
 }
 
-/// Whether the file is another one than that of a position, with the same consumed bytes.
-pub fn is_copy(disk: &Arc<dyn Disk>, path: &Path, at: &Position) -> Result<bool, QueueError> {
-    let change = describe_change(disk, path, at)?;
-    Ok(change == Some(Change::Replaced { same_bytes: true }))
+/// Notes that a file with the consumed bytes goes on as the queue of a host that shares its log. The log itself says
+/// nothing of it: its chain does not change, and the next lines that are taken in name the file.
+pub fn note_adopted(disk: &dyn Disk, queue: &Path, note: &Path) -> io::Result<()> {
+    let inode = disk.stat(queue)?.map_or(0, |stat| stat.inode);
+    disk.replace(note, format!("{inode}\n").as_bytes(), 0o600)
+}
+
+/// The position, in the file that [`note_adopted`] named if it is that one.
+pub fn as_adopted(
+    disk: &Arc<dyn Disk>,
+    queue: &Path,
+    at: Position,
+    note: &Path,
+) -> Result<Position, QueueError> {
+    let replaced = Some(Change::Replaced { same_bytes: true });
+    if at.offset == 0 || describe_change(disk, queue, &at)? != replaced {
+        return Ok(at);
+    }
+    let file = QueueFile { disk: Arc::clone(disk), path: queue.to_owned() };
+    let here = disk.stat(queue).map_err(file.io("inspect the queue file"))?;
+    let named = disk.read(note).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let named = named.and_then(|text| text.trim().parse::<u64>().ok());
+    match here.filter(|here| Some(here.inode) == named) {
+        Some(_) => adopt_position(disk, queue, &at, AdoptAt::SameOffset).map(|it| it.position),
+        None => Ok(at),
+    }
 }
 
 /// Where to continue in a queue file that was not consumed before.

@@ -11,9 +11,13 @@ use std::sync::Arc;
 
 use crate::log::codec::{self, CodecError};
 use crate::os::Disk;
-use crate::seam::position::{ConsumedBatch, Position, QueueError, describe_change, is_copy, link};
+use crate::seam::position::{ConsumedBatch, Position, QueueError, describe_change, link};
 
 pub use crate::facts::queue::{QueueMark, QueueMarks};
+
+/// Fewer bytes at the beginning of a queue say nothing of whose they are: every request is longer, and blank lines are
+/// everywhere the same.
+pub(super) const BEGINNING_MIN: u32 = 32;
 
 /// The log holds a mark that is not what a commit wrote.
 #[derive(Debug, thiserror::Error)]
@@ -74,14 +78,7 @@ impl QueueMarks {
         disk: &Arc<dyn Disk>,
         queue: &Path,
     ) -> Result<Position, QueueError> {
-        let place = self.place(host, |at| Ok(describe_change(disk, queue, at)?.is_none()))?;
-        if place.offset == 0
-            && let Some(of) = self.copied_from(host, |at| is_copy(disk, queue, at))?
-        {
-            let host = if of == QueueMarks::ALONE { "that had the log alone" } else { of };
-            return Err(QueueError::Copied { path: queue.to_owned(), host: host.to_owned() });
-        }
-        Ok(place)
+        self.place(host, |at| Ok(describe_change(disk, queue, at)?.is_none()))
     }
 
     /// `holds` says whether the file has the consumed part of a position.
@@ -102,26 +99,22 @@ impl QueueMarks {
         Ok(Position::START)
     }
 
-    /// The host whose queue this one has a copy of, if it has no mark of its own. `is_copy` says whether its file has
-    /// the consumed part of a position, and is another file.
-    fn copied_from<E>(
-        &self,
-        host: &str,
-        mut is_copy: impl FnMut(&Position) -> Result<bool, E>,
-    ) -> Result<Option<&str>, E> {
-        if self.by_host.contains_key(host) {
-            return Ok(None);
-        }
-        for (name, mark) in &self.by_host {
-            if mark.position.offset > 0 && is_copy(&mark.position)? {
-                return Ok(Some(name));
-            }
-        }
-        Ok(None)
+    /// Whether the first batch of a host begins with the same bytes as the queue of another one. Two copies of a queue
+    /// may come here at the same time, before either of their hosts knows of the other.
+    fn has_same_beginning(&self, host: &str, end: &Position, consumed: &ConsumedBatch) -> bool {
+        let head = |at: &Position| at.identity.as_ref().map(|file| (file.head_len, file.head));
+        let is_same = |mark: &QueueMark| head(&mark.position) == head(end);
+        consumed.start == 0
+            && head(end).is_some_and(|(len, _)| len >= BEGINNING_MIN)
+            && !self.by_host.contains_key(host)
+            && self.by_host.values().any(is_same)
     }
 
-    /// Moves the mark of a host behind a batch that continues it; false when the batch does not.
+    /// Moves the mark of a host behind a batch that continues it; false when the batch does not, or is of a copy.
     pub fn advance(&mut self, host: &str, end: Position, consumed: ConsumedBatch) -> bool {
+        if self.has_same_beginning(host, &end, &consumed) {
+            return false;
+        }
         let continues = |at: &Position| {
             at.offset == consumed.start
                 && end.offset == consumed.end
@@ -252,14 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_queue_of_another_host_is_no_queue_of_this_one() {
-        let mut marks = QueueMarks::default();
+    fn of_two_copies_of_a_queue_one_is_taken_in() {
+        let identity = |inode| Some(Identity { device: 1, inode, head_len: 40, head: sha256("h") });
         let (end, batch) = next(&Position::START, 5);
-        assert!(marks.advance("a", end, batch));
-        let no = |_: &Position| Ok::<_, ()>(false);
-        let yes = |_: &Position| Ok::<_, ()>(true);
-        assert_eq!(marks.copied_from("b", yes), Ok(Some("a")));
-        assert_eq!(marks.copied_from("b", no), Ok(None));
-        assert_eq!(marks.copied_from("a", yes), Ok(None), "its own");
+        let of = |inode| Position { identity: identity(inode), ..end.clone() };
+        let mut marks = QueueMarks::default();
+        assert!(marks.advance("a", of(1), batch));
+        assert!(!marks.advance("b", of(2), batch), "a copy, which came at the same time");
+        let other = ConsumedBatch { hash: sha256("other"), ..batch };
+        let chain = link(Position::START.chain, &other);
+        let identity = Some(Identity { device: 1, inode: 2, head_len: 40, head: sha256("o") });
+        assert!(marks.advance("b", Position { identity, chain, ..end }, other));
     }
 }

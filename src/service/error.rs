@@ -1,9 +1,9 @@
 //! Why the service stopped.
 
-#[cfg(feature = "cluster")]
 use crate::log::LogError;
 use crate::projections::projector::ProjectorError;
 use crate::seam::position::QueueError;
+use crate::sequencer::copies::CopyError;
 use crate::sequencer::engine::EngineError;
 use crate::sequencer::mark::MarkError;
 use crate::upkeep::retention::RetainError;
@@ -18,6 +18,8 @@ pub enum ServiceError {
     Queue(#[from] QueueError),
     #[error(transparent)]
     Mark(#[from] MarkError),
+    #[error("read what was taken in of the queues")]
+    Log(#[source] LogError),
     /// A bug: the threads that read queues hand over only what continues them.
     #[error("lines of the queue {host:?} at byte {start} do not continue what was taken in")]
     Misplaced { host: String, start: u64 },
@@ -27,6 +29,16 @@ pub enum ServiceError {
     Retain(#[from] RetainError),
     #[error("start a thread")]
     Thread(#[from] std::io::Error),
+}
+
+impl From<CopyError> for ServiceError {
+    fn from(error: CopyError) -> ServiceError {
+        match error {
+            CopyError::Queue(error) => error.into(),
+            CopyError::Mark(error) => error.into(),
+            CopyError::Log(error) => ServiceError::Log(error),
+        }
+    }
 }
 
 impl ServiceError {

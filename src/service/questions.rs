@@ -9,7 +9,7 @@ use crate::projections::digester::DigestOrder;
 use crate::projections::summaries::Publishing;
 use crate::sequencer::engine::EngineOptions;
 use crate::state::event::Event;
-use crate::work::other_hosts::hosts_json;
+use crate::work::other_hosts::{hosts_json, waits_for_role, waits_since};
 
 use super::budget;
 use super::error::ServiceError;
@@ -92,8 +92,13 @@ impl ServiceLoop {
             if self.service.lead.is_some() {
                 let host = self.service.config.queue_host();
                 let elsewhere = self.attempts.elsewhere();
+                let waits = self.queue.waits.as_ref();
+                let unshipped = waits.map(|(since, why)| waits_since(&since.to_string(), why));
+                let config = &self.service.config;
+                let unshipped = unshipped.or_else(|| waits_for_role(status, config.ingests()));
                 status["cluster"] = serde_json::json!({
                     "host": host, "role": "leader", "attempts_elsewhere": elsewhere,
+                    "unreached": null, "unshipped": unshipped,
                     "hosts": hosts_json(self.attempts.hosts().as_deref()),
                 });
             }

@@ -9,8 +9,9 @@ use crossbeam_channel::{bounded, never};
 use crate::control::socket::ControlServer;
 use crate::os::memory::use_small_pages;
 use crate::projections::projector::Projector;
-use crate::seam::position::Position;
+use crate::seam::position::{Position, QueueError, as_adopted, describe_change};
 use crate::seam::tail::TailOptions;
+use crate::sequencer::copies::Copies;
 use crate::sequencer::engine::{CheckpointWhen, Engine};
 use crate::sequencer::intake::{Intake, IntakeOptions, SourceCheck};
 use crate::sequencer::mark::QueueMarks;
@@ -22,7 +23,9 @@ use super::counts::SessionCounts;
 use super::error::ServiceError;
 use super::setup::{Service, Until};
 use super::starts::{LOOK_AT_DISK_EVERY, SLOTS_PER_WORKER};
-use super::state::{Attempts, Batch, FreeSpace, Others, QueueLines, ServiceLoop, Session};
+use super::state::{
+    Attempts, Batch, FreeSpace, Others, QueueLines, QueueWaits, ServiceLoop, Session,
+};
 
 impl Service {
     /// Runs until the end. The engine is open, and the projections are repaired.
@@ -40,8 +43,8 @@ impl Service {
             tracing::info!(requests = freed, "the budget held requests back; they continue");
         }
         let marks = QueueMarks::decode(&engine.log().mark())?;
-        let intake = match self.start_intake(&engine, &marks)? {
-            Ok(intake) => intake,
+        let (intake, waits) = match self.start_intake(&engine, &marks)? {
+            Ok(started) => started,
             Err(error) => {
                 // The session has begun in the log, so its failure is recorded there too.
                 let now = self.machine.clock.now();
@@ -84,7 +87,7 @@ impl Service {
                 others,
                 begun_before: BTreeSet::new(),
             },
-            queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks },
+            queue: QueueLines { intake: Some(intake), unparsed: None, at_end: false, marks, waits },
             questions: control.map_or_else(never, |control| control.questions.clone()),
             asking: control.map(ControlServer::progress),
             notes,
@@ -108,14 +111,23 @@ impl Service {
         &mut self,
         engine: &Engine,
         marks: &QueueMarks,
-    ) -> Result<Result<Intake, ServiceError>, ServiceError> {
+    ) -> Result<Result<(Intake, Option<QueueWaits>), ServiceError>, ServiceError> {
         let host = self.config.queue_host();
-        let reads_own = self.config.ingests();
-        let place = || marks.place_in(&host, &self.machine.disk, &self.home.queue);
-        let position = match if reads_own { place() } else { Ok(Position::START) } {
-            Ok(position) => position,
-            Err(error) => return Ok(Err(error.into())),
+        let place = match self.config.ingests() {
+            true => self.place(engine, marks, &host).map(Some),
+            false => Ok(None),
         };
+        let (position, waits) = match place {
+            Ok(position) => (position, None),
+            // The queues of the other hosts are read all the same, and this host may be the only one that leads.
+            Err(ServiceError::Queue(error)) if self.config.cluster.is_some() => {
+                let why = format!("{error}; start the service of this host again after that");
+                tracing::warn!(why, "the lines of this host wait here");
+                (None, Some((self.machine.clock.now(), why)))
+            }
+            Err(error) => return Ok(Err(error)),
+        };
+        let reads_own = position.is_some();
         let options = IntakeOptions {
             host,
             path: self.home.queue.clone(),
@@ -137,8 +149,26 @@ impl Service {
             Arc::new(move |request, ended| worker.source_since(&log, request, ended));
         let (flows, log) = (&self.flows, engine.log());
         let others = self.others.take();
+        let position = position.unwrap_or(Position::START);
         let intake =
             Intake::start(&self.machine, position, &options, flows, log, Some(&check), others);
-        Ok(intake.map_err(ServiceError::from))
+        Ok(intake.map(|intake| (intake, waits)).map_err(ServiceError::from))
+    }
+
+    /// Where the queue of this host continues.
+    fn place(
+        &self,
+        engine: &Engine,
+        marks: &QueueMarks,
+        host: &str,
+    ) -> Result<Position, ServiceError> {
+        let (disk, path) = (&self.machine.disk, &self.home.queue);
+        Copies::new(host.to_owned()).refuse(engine.log(), marks, disk, path)?;
+        let place = marks.place_in(host, disk, path)?;
+        let place = as_adopted(disk, path, place, &self.home.adopted_queue())?;
+        match describe_change(disk, path, &place)? {
+            None => Ok(place),
+            Some(change) => Err(QueueError::Changed { path: path.clone(), change }.into()),
+        }
     }
 }

@@ -69,7 +69,12 @@ pub(super) struct QueueLines {
     pub(crate) at_end: bool,
     /// How far the queues are consumed by what was taken in, of all hosts that share the log.
     pub(crate) marks: QueueMarks,
+    /// Why the queue of this host is not read, though it should be.
+    pub waits: Option<QueueWaits>,
 }
+
+/// Since when lines wait, and why.
+pub(super) type QueueWaits = (Timestamp, String);
 
 /// The attempts under way.
 pub(super) struct Attempts {

@@ -42,3 +42,16 @@ impl SeenHost {
 pub fn hosts_json(hosts: Option<&[SeenHost]>) -> Value {
     hosts.map_or(Value::Null, |hosts| hosts.iter().map(SeenHost::to_json).collect())
 }
+
+/// Why the lines of a host wait there, as `status` has it.
+pub(crate) fn waits_since(since: &str, why: &str) -> Value {
+    json!({"since": since, "message": why})
+}
+
+/// The same for lines that nobody takes in, because their host has not the role `ingest`. `status` is its own.
+pub(crate) fn waits_for_role(status: &Value, ingests: bool) -> Option<Value> {
+    let left = status["queue"]["lag_bytes"].as_u64().filter(|left| *left > 0 && !ingests)?;
+    let why =
+        format!("{left} bytes of its queue are not taken in, because it has not the role `ingest`");
+    Some(json!({"since": null, "message": why}))
+}

@@ -115,7 +115,7 @@ fn history(seed: u64, tally: &mut Tally) {
                 tally.not_taken += 1;
             }
             Err(OrderError::NoAnswer) => tally.no_answer += 1,
-            Err(OrderError::Shared(_)) => {
+            Err(OrderError::NotGiven(_)) => {
                 assert_eq!(count, 0, "seed {seed}: it was never given");
             }
         }

@@ -117,6 +117,7 @@ impl Host {
         OwnQueue {
             disk: Arc::new(self.disk.clone()),
             path: PathBuf::from(QUEUE),
+            adopted: PathBuf::from("/queue.adopted"),
             tail: TailOptions { max_line_bytes: 60, partial_line_grace_ms: 40 },
             lines_max: 3,
             bytes_max: 1000,

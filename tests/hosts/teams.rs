@@ -184,6 +184,7 @@ impl Standby {
         let queue = OwnQueue {
             disk: world.shared(),
             path: world.home.queue.clone(),
+            adopted: world.home.root.join("run/queue.adopted"),
             tail: TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 },
             lines_max: 5,
             bytes_max: 1 << 20,

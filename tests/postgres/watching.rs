@@ -13,12 +13,12 @@ use crate::support::requests::{ACTIVE, making, request};
 
 const STATUS: &str = "[status]\nhttp = \"127.0.0.1:0\"\nlogin = false\n";
 
-fn url_of(servers: &Servers) -> String {
+pub fn url_of(servers: &Servers) -> String {
     servers.url(&[servers.port(0)], "postgres:secret-word")
 }
 
 /// A line in the queue of a host, whose source is on other hosts or on none.
-fn ask(host: &Host, id: &str, with_source: &[&Host]) {
+pub fn ask(host: &Host, id: &str, with_source: &[&Host]) {
     for one in with_source {
         one.home.note(&format!("{id}.txt"), &format!("Notes about {id}. They are short."));
     }
@@ -26,7 +26,7 @@ fn ask(host: &Host, id: &str, with_source: &[&Host]) {
     host.home.append(format!("{line}\n").as_bytes());
 }
 
-fn ends(host: &Host, id: &str) -> String {
+pub fn ends(host: &Host, id: &str) -> String {
     wait_for("the request has an outcome", || ending(host, id))
 }
 
@@ -37,7 +37,7 @@ fn ending(host: &Host, id: &str) -> Option<String> {
     (host.outcomes().contains_key(id)).then(|| status.to_owned())
 }
 
-fn has_role(host: &Host, role: &str) {
+pub fn has_role(host: &Host, role: &str) {
     wait_for("it has its role", || (host.role().as_deref() == Some(role)).then_some(()));
 }
 
@@ -47,7 +47,7 @@ fn doctor(host: &Host) -> (bool, String) {
     (ran.status.success(), String::from_utf8_lossy(&ran.stdout).into_owned())
 }
 
-fn done(host: &Host, args: &[&str]) -> String {
+pub fn done(host: &Host, args: &[&str]) -> String {
     let ran = host.command(args).output().unwrap();
     let told = [ran.stdout, ran.stderr].concat();
     let told = String::from_utf8_lossy(&told).into_owned();
@@ -243,6 +243,11 @@ fn each_host_does_what_its_roles_say() {
     ask(ships, "s2", &[works]);
     assert_eq!(ends(shows, "s2"), "completed");
     assert_eq!(shows.outcomes().len(), 2, "{:?}: only one host ships", shows.outcomes());
+    for host in [leads, works, shows] {
+        let status = host.json(&["status"]).unwrap();
+        let told = &status["cluster"]["unshipped"]["message"];
+        assert!(told.as_str().is_some_and(|told| told.contains("role `ingest`")), "{status}");
+    }
     let is_item = |file: &String| file.starts_with("/summaries/") && file.ends_with(".jsonl");
     let publishes = |host: &Host| files_of(host).keys().any(is_item);
     wait_for("the summaries are published", || {

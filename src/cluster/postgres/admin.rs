@@ -102,6 +102,19 @@ const NAME_ROLE: &str = "SELECT set_config('summarizer.role', $1, false)";
 /// The server quotes the name.
 const GRANT_ROLE: &str = "DO $$ BEGIN EXECUTE format('GRANT summarizer_host TO %I', current_setting('summarizer.role')); END $$";
 
+/// What an administrator runs after the tables are made, so that a role can use a log.
+pub fn grants(log: &str, role: &str) -> String {
+    let [name, log_word, role_word] = [
+        format!("\"{}\"", role.replace('"', "\"\"")),
+        format!("'{}'", log.replace('\'', "''")),
+        format!("'{}'", role.replace('\'', "''")),
+    ];
+    format!(
+        "\nGRANT summarizer_host TO {name};\nINSERT INTO summarizer.access (log_id, role) VALUES ({log_word}, {role_word}) \
+         ON CONFLICT DO NOTHING;\n"
+    )
+}
+
 /// What a log begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
@@ -134,7 +147,7 @@ pub fn initialize(access: &Access, init: &Init) -> Result<Initialized, SharedErr
             let facts = server_facts(runtime, session)?;
             suits(&ServerFacts { has_tables: true, ..facts.clone() }, durability)?;
             if !facts.has_tables {
-                session.script(runtime, SCHEMA)?;
+                session.script(runtime, SCHEMA).map_err(no_tables)?;
             }
             Ok(())
         })?;
@@ -161,6 +174,16 @@ pub fn initialize(access: &Access, init: &Init) -> Result<Initialized, SharedErr
         session.script(&runtime, GRANT_ROLE)?;
     }
     Ok(Initialized { is_new, has_role })
+}
+
+/// Why the tables were not made. What a host is told of rights it lacks does not help before there are tables.
+fn no_tables(error: SharedError) -> SharedError {
+    let SharedError::Refused(why) = error else { return error };
+    let why = why.split("; ").next().unwrap_or_default();
+    SharedError::Refused(format!(
+        "the tables cannot be made ({why}): run the command as a role that may make them, or let an administrator run what \
+         `summarizer cluster init --print --role ROLE` prints"
+    ))
 }
 
 fn health(runtime: &Runtime, session: &mut Session) -> Result<ServerHealth, SharedError> {
@@ -192,8 +215,8 @@ pub struct HostStanding {
     pub release: Option<String>,
     /// What it does for the others, when it last said so.
     pub roles: Option<String>,
-    /// Bytes of its queue that were shipped.
-    pub shipped: u64,
+    /// Bytes of its queue that were shipped; `None` for the host that leads, which reads its queue itself.
+    pub shipped: Option<u64>,
     /// Commits of the list in its own log, when it last said so.
     pub applied: Option<u64>,
     /// Seconds since it was heard of.
@@ -205,6 +228,8 @@ pub struct HostStanding {
     pub forgotten: Option<u64>,
     /// Whether its log ended as the list does there; `None` when nobody can say, because the list begins later.
     pub agrees: Option<bool>,
+    /// Whether its last service has not ended in order.
+    pub runs: bool,
 }
 
 /// How a log is.
@@ -284,7 +309,7 @@ const HOSTS: &str = "SELECT host, release, shipped, applied, \
             WHEN applied < head.trimmed THEN NULL \
             WHEN applied = head.trimmed THEN applied_hash = head.trimmed_hash \
             ELSE EXISTS (SELECT FROM summarizer.commits c WHERE c.log_id = $1 AND c.n = h.applied AND c.hash = h.applied_hash) \
-        END \
+        END, running IS NOT NULL \
     FROM summarizer.hosts h, (SELECT n, trimmed, trimmed_hash FROM summarizer.heads WHERE log_id = $1) AS head \
     WHERE log_id = $1 ORDER BY host";
 
@@ -305,7 +330,7 @@ fn host_standing(row: &Row) -> Result<HostStanding, SharedError> {
     Ok(HostStanding {
         host: text(row, 0)?,
         release: row.try_get(1).map_err(|error| odd(&error))?,
-        shipped: number(row, 2)?,
+        shipped: Some(number(row, 2)?),
         applied: applied.and_then(|applied| applied.try_into().ok()),
         silent: row.try_get(4).map_err(|error| odd(&error))?,
         roles: row.try_get(5).map_err(|error| odd(&error))?,
@@ -316,6 +341,7 @@ fn host_standing(row: &Row) -> Result<HostStanding, SharedError> {
             .map_err(|error| odd(&error))?
             .and_then(|seq| seq.try_into().ok()),
         agrees: row.try_get(9).map_err(|error| odd(&error))?,
+        runs: row.try_get(10).map_err(|error| odd(&error))?,
     })
 }
 
@@ -379,7 +405,7 @@ impl Cluster {
             let leads = leads_now(member.as_deref(), lease_left);
             for host in hosts.iter_mut().filter(|host| Some(host.host.as_str()) == leads) {
                 // Nobody is ahead of the list, and who leads is level with it. It carries nothing out for others.
-                (host.applied, host.places) = (Some(end.n), None);
+                (host.applied, host.places, host.shipped) = (Some(end.n), None, None);
             }
             Ok(Standing {
                 server,

@@ -32,7 +32,7 @@ use super::shared_log::{
 
 pub use address::{Address, AddressError};
 pub use admin::{
-    Cluster, HostStanding, Init, Initialized, SCHEMA, ServerFacts, ServerHealth, Standing,
+    Cluster, HostStanding, Init, Initialized, SCHEMA, ServerFacts, ServerHealth, Standing, grants,
     initialize,
 };
 use rows::{blob, claimed, end, number, odd, signed};

@@ -149,7 +149,7 @@ async function overview() {
 }
 // What this host is in a cluster, and how far the others are.
 function hosts(cluster) {
-  const trouble = (one, what) => one ? [badge(what, "bad"), " ", h("span", { class: "sub" }, `since ${moment(one.since)}: ${one.message}`)] : [];
+  const trouble = (one, what) => one ? [badge(what, "bad"), " ", h("span", { class: "sub" }, `${one.since ? `since ${moment(one.since)}: ` : ""}${one.message}`)] : [];
   const far = (one) => one.leads ? "leads" : one.behind === null ? "never heard of" : one.behind ? `${some(one.behind, "commit", "commits")} behind` : "level";
   const heard = (one) => one.silent_seconds > SILENT_SECONDS ? [" ", badge(`silent for ${span(one.silent_seconds * 1000)}`, "bad")] : [];
   const differs = (one) => one.agrees === false ? [" ", badge("another log", "bad")] : [];
