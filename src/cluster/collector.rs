@@ -4,7 +4,7 @@
 //! in the order of each queue. All else is passed over. What it hands out is taken in in this order, or this
 //! host leads no more.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::log::Reader;
@@ -33,15 +33,13 @@ pub struct Collector<S> {
     dropped: BTreeMap<String, u64>,
     /// Where lines of a host cannot be read, and when they were looked at.
     unread: BTreeMap<String, (u64, Instant)>,
-    /// Hosts whose lines were handed out, and of which the log had nothing at the last tidying.
-    missing: BTreeSet<String>,
 }
 
 impl<S: SharedLines> Collector<S> {
     /// `marks` are those of the log that this host leads with.
     pub fn new(lines: S, me: String, marks: QueueMarks) -> Collector<S> {
         let (found, dropped, unread) = (VecDeque::new(), BTreeMap::new(), BTreeMap::new());
-        Collector { lines, me, at: marks, found, dropped, unread, missing: BTreeSet::new() }
+        Collector { lines, me, at: marks, found, dropped, unread }
     }
 
     /// The next batch of another host, and its name.
@@ -80,15 +78,8 @@ impl<S: SharedLines> Collector<S> {
         Ok(())
     }
 
-    /// Removes lines below the marks of the log. What was handed out and passed over is looked at anew.
+    /// Removes lines below the marks of the log.
     pub fn tidy(&mut self, marks: &QueueMarks) -> Result<(), SharedError> {
-        let passed_over = |host: &String| !marks.by_host.contains_key(host);
-        let missing: BTreeSet<String> =
-            self.at.by_host.keys().filter(|host| passed_over(host)).cloned().collect();
-        for host in missing.intersection(&self.missing) {
-            self.at.by_host.remove(host);
-        }
-        self.missing = missing;
         for (host, QueueMark { position, .. }) in &marks.by_host {
             if self.dropped.get(host) != Some(&position.offset) {
                 self.lines.drop_lines(host, position.offset)?;

@@ -31,10 +31,11 @@ pub fn ends(host: &Host, id: &str) -> String {
 }
 
 fn ending(host: &Host, id: &str) -> Option<String> {
+    // First, because acks come meanwhile.
+    host.outcomes().contains_key(id).then_some(())?;
     let acks = host.home.acks();
     let of = acks.iter().rfind(|ack| ack["request_id"] == id)?;
-    let status = of["status"].as_str()?;
-    (host.outcomes().contains_key(id)).then(|| status.to_owned())
+    of["status"].as_str().map(str::to_owned)
 }
 
 pub fn has_role(host: &Host, role: &str) {
