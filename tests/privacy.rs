@@ -362,6 +362,38 @@ fn data_that_a_rule_calls_private_is_never_published() {
     }
 }
 
+/// A mark may be an empty member of front matter, a line or a tag of the text: the reason names the file that has it.
+#[test]
+fn the_source_that_is_named_private_is_the_one_with_the_mark() {
+    let setup = PrivacySetup::new("");
+    let here = format!("[flow.\"{FREE}\"]\nprovider = \"builtin\"\n");
+    setup.configure("", &here);
+    setup.write("buses/other/a.md", "---\ntitle: Roof\n---\nThe roof is paid by the club.");
+    setup.write("buses/other/z.txt", "The barn is painted in June by the club.");
+    for (number, (name, text)) in [
+        ("m1.md", "---\nprivate:\n---\nAna left the club in May."),
+        ("m2.md", "---\npublish:\n---\nAna left the club in May."),
+        ("m3.md", "---\nmeta:\n  private:\n---\nAna left the club in May."),
+        ("m4.md", "Ana left the club in May. #private"),
+        ("m5.txt", "private: yes\n\nAna left the club in May."),
+        ("m6.md", "---\nprivate: [\n---\nAna left the club in May."),
+        ("m7.eml", "From: a@example.org\r\nSensitivity: Private\r\nSubject: Club\r\n\r\nAna left the club in May."),
+        ("m8.md", "+++\nprivate = \"\"\n+++\nAna left the club in May."),
+        ("m9.html", "<html><body><!-- publish: no --><p>Ana left the club in May.</p></body></html>"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        setup.write(&format!("buses/other/{name}"), text);
+        let ack = setup.done(&format!("r{number}"), FREE, &["a.md", name, "z.txt"], json!({}));
+        let item = setup.item(&ack);
+        assert_eq!(item["meta"]["publish"], false, "{name}");
+        let named = item["selection"]["privacy"]["private"].as_array().expect(name);
+        let is_of_it = |reason: &Value| reason.as_str().unwrap().starts_with(&format!("other:{name}"));
+        assert!(named.len() == 1 && is_of_it(&named[0]), "{name}: {named:?}");
+    }
+}
+
 #[test]
 fn no_record_of_the_service_names_what_is_private() {
     let setup = PrivacySetup::new("private = [\"folder:clients*\"]");

@@ -151,11 +151,27 @@ pub(crate) fn data_of(
         // So many contexts are not kept; each of them counts.
         None => each_context(resolved, upstream, zone, &mut |context| take(&context))?,
     }
+    add_marked_by_text(&mut facts.private, resolved);
     facts.private.extend(resolved.private_sessions.iter().cloned());
     if !resolved.later.is_empty() {
         facts.made_from.push((Bus::ChunkBus, resolved.later.clone()));
     }
     Ok(facts)
+}
+
+/// Adds the sources whose mark is no member with a value: an empty one of front matter, a line or a tag of the text.
+fn add_marked_by_text(private: &mut Vec<String>, resolved: &Resolved) {
+    let names = |reason: &String, id: &str| {
+        reason.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+    };
+    for source in resolved.sources.iter().filter(|source| source.publish == Some(false)) {
+        if private.len() >= MARKED_MAX {
+            return;
+        }
+        if !private.iter().any(|reason| names(reason, source.id)) {
+            private.push(source.id.to_owned());
+        }
+    }
 }
 
 /// Reads the context of each source.
