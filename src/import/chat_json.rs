@@ -227,7 +227,7 @@ fn conversation(
     people.extend(names(messages));
     let authors = authors(messages, &people);
     let times: Vec<Option<Sent>> = messages.iter().map(|one| moment_of(one, zone)).collect();
-    // A message without a time was sent with the one before it.
+    // The one before it gives a message without a time its place.
     let mut last = times.iter().flatten().next().copied().or_else(|| moment_of(chat, zone));
     for (message, time) in messages.iter().zip(times) {
         last = time.or(last);
@@ -257,7 +257,8 @@ fn conversation(
             precision,
             written,
             ..turn
-        };
+        }
+        .timed(time.is_some());
         found.attached.extend(attached(message));
         found.turns.push(turn.marked_by(message));
     }
@@ -508,6 +509,35 @@ mod tests {
         );
         let last = &found[0].turns[found[0].turns.len() - 2..];
         assert!(last[0].id != last[1].id && last[0].text == "A Vec<u8>.", "{last:?}");
+    }
+
+    #[test]
+    fn a_message_without_a_time_claims_none() {
+        let chat = json!({"title": "Lease", "messages": [
+            {"role": "user", "text": "Zero."},
+            {"role": "user", "ts": "2026-02-11T23:30:00-05:00", "text": "One."},
+            {"role": "user", "text": "Two."},
+            {"role": "user", "ts": "2026-02-12T00:10:00-05:00", "text": "Three."},
+        ]});
+        let found = conversations(&chat, "f.json", &SlackChannel::default(), Tz::UTC);
+        let told: Vec<_> = found[0]
+            .turns
+            .iter()
+            .map(|turn| {
+                (
+                    turn.text.as_str(),
+                    turn.precision == TimePrecision::Unknown,
+                    turn.written.is_some(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("Zero.", true, false),
+            ("One.", false, true),
+            ("Two.", true, false),
+            ("Three.", false, true),
+        ];
+        assert_eq!(told, expected);
     }
 
     #[test]

@@ -107,6 +107,12 @@ impl Turn {
         }
     }
 
+    /// A message without a time has that of the one before it, which only gives its place.
+    pub(super) fn timed(self, has_time: bool) -> Turn {
+        let precision = if has_time { self.precision } else { TimePrecision::Unknown };
+        Turn { precision, written: self.written.filter(|_| has_time), ..self }
+    }
+
     /// The marks that the record of a message has.
     pub(super) fn marked_by(self, message: &Value) -> Turn {
         let members = message.as_object();
@@ -260,8 +266,8 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             found.empty += u64::from(message["author"]["role"] == "user");
             continue;
         }
-        // A message without a time was sent with the one before it.
-        last = time(&message["create_time"], Tz::UTC).or(last);
+        let sent = time(&message["create_time"], Tz::UTC);
+        last = sent.or(last);
         let Some(at) = last else { return Err("no message has a time".to_owned()) };
         let role = word(&message["author"]["role"]).unwrap_or_else(|| "other".to_owned());
         let kind = message["content"]["content_type"].as_str().unwrap_or_default();
@@ -275,7 +281,7 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
             (true, false) => Standing::Shown,
         };
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
-        let turn = Turn::new(id, role, at, text, standing);
+        let turn = Turn::new(id, role, at, text, standing).timed(sent.is_some());
         let files = message["metadata"]["attachments"].as_array().into_iter().flatten();
         found.attached.extend(files.filter_map(|file| word(&file["name"])));
         found.turns.push(turn.marked_by(message));
@@ -430,7 +436,8 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             found.empty += u64::from(message["sender"] == "human");
             continue;
         }
-        last = time(&message["created_at"], Tz::UTC).or(last);
+        let sent = time(&message["created_at"], Tz::UTC);
+        last = sent.or(last);
         let Some(at) = last else { return Err("no message has a time".to_owned()) };
         let role = match message["sender"].as_str() {
             Some("human") => "user",
@@ -443,7 +450,7 @@ fn claude(value: &Value) -> Result<Conversation, String> {
             false => Standing::OtherBranch,
         };
         let (id, role) = (message_id, role.to_owned());
-        let turn = Turn::new(id, role, at, text, standing);
+        let turn = Turn::new(id, role, at, text, standing).timed(sent.is_some());
         let files = ["attachments", "files"].into_iter();
         let files = files.filter_map(|name| message[name].as_array()).flatten();
         let unread = files.filter(|file| word(&file["extracted_content"]).is_none());
@@ -636,7 +643,12 @@ mod tests {
                 ("m5", "```python\nprint(1)\n```", Standing::Shown),
             ]
         );
-        assert_eq!(read.turns[3].at, read.turns[2].at, "a missing time is that of the one before");
+        assert_eq!(read.turns[3].at, read.turns[2].at, "the one before gives the place");
+        let untimed = |turn: &Turn| turn.precision == TimePrecision::Unknown;
+        assert_eq!(
+            read.turns.iter().map(untimed).collect::<Vec<_>>(),
+            [false, false, false, true, false]
+        );
         assert_eq!((read.id.as_str(), read.title.as_deref()), ("c1", Some("Prices")));
         assert_eq!(read.turns[0].at.0, 1_770_800_100_000);
     }

@@ -608,6 +608,10 @@ impl<'a> Intake<'a> {
                 (TimePrecision::Day, Some(at)) => {
                     value["date"] = at.date_naive().to_string().into();
                 }
+                (TimePrecision::Unknown, _) => {
+                    let (name, word) = TimePrecision::UNKNOWN;
+                    value[name] = word.into();
+                }
                 _ => {
                     let written = turn.written.map(|at| at.to_rfc3339());
                     written.into_iter().for_each(|at| value["timestamp"] = at.into());

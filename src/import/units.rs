@@ -443,11 +443,11 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         turn.forwarded_from.iter().for_each(|name| add_person(&mut context.places, name));
         match (turn.precision, zoned(turn.at, zone)) {
             (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
+            (TimePrecision::Unknown, _) | (_, None) => {}
             (precision, Some(at)) => {
                 context.set_time(turn.written.unwrap_or(at), zone);
                 context.is_zone_assumed = precision == TimePrecision::Local;
             }
-            (_, None) => {}
         }
         texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
         sources.push(context);
@@ -464,7 +464,9 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         labels: Labels { project: one.project, ..Labels::default() },
         ..SourceContext::default()
     };
-    if let Some(begin) = sources.iter().min_by_key(|source| source.time()) {
+    let dated = sources.iter().filter(|source| source.ts.is_some() || source.day.is_some());
+    // A day without a time is `None`, which comes first.
+    if let Some(begin) = dated.min_by_key(|source| source.time()) {
         (whole.ts, whole.day) = (begin.ts.clone(), begin.day.clone());
         whole.is_zone_assumed = begin.is_zone_assumed;
     }
