@@ -57,6 +57,8 @@ const KNOWN_SHOWN: usize = 60;
 pub(super) const REMOVED_MAX: usize = 50;
 /// Most ids that are listed of one replaced label, which may stand for the sources of a whole part.
 const LABEL_IDS_MAX: usize = 10;
+/// Most digits of a number in a label.
+const LABEL_DIGITS_MAX: usize = 4;
 /// Longest id that is shown, in characters.
 const ID_CHARS_MAX: usize = 200;
 /// Longest text that is read as JSON to find the ids in it.
@@ -479,6 +481,17 @@ impl<'a> KnownIds<'a> {
         !words.trim().is_empty() && self.sources.iter().any(|source| source.text.contains(words))
     }
 
+    /// Whether a source has a word as one of its own.
+    fn says_word(&self, word: &str) -> bool {
+        self.sources.iter().any(|source| {
+            source.text.match_indices(word).any(|(at, _)| {
+                let (before, after) = (&source.text[..at], &source.text[at + word.len()..]);
+                !before.ends_with(char::is_alphanumeric)
+                    && !after.starts_with(char::is_alphanumeric)
+            })
+        })
+    }
+
     /// Whether a text begins with the id of a source, which may hold spaces and commas.
     fn begins(&self, text: &str) -> bool {
         self.of_sources.ids.iter().any(|id| text.starts_with(id.as_str()))
@@ -711,7 +724,7 @@ impl IdCheck<'_> {
         gone.dedup();
         let gone: Vec<(&str, Vec<&str>)> =
             gone.into_iter().map(|id| (id, self.known.around(id))).collect();
-        self.without_ids(answer, self.schema, &gone);
+        self.without_ids(answer, self.schema, (&mut Vec::new(), &gone));
         Ok(changes)
     }
 
@@ -899,6 +912,7 @@ impl IdCheck<'_> {
                     !brackets.iter().any(within) && !self.known.begins(&text[*at..])
                 });
                 let bare: Vec<&str> = bare.map(|(_, word)| word).collect();
+                self.list_labels(text, path, changes);
                 let found = brackets.iter();
                 let found = found.flat_map(|content| words(content, &is_known, &is_id));
                 for word in found.chain(bare).filter(|word| !is_known(word)) {
@@ -927,23 +941,89 @@ impl IdCheck<'_> {
         }
     }
 
+    /// Lists what the square brackets of prose hold of labels.
+    fn list_labels(&self, text: &str, path: &[String], changes: &mut Changes) {
+        for bracket in citing_brackets(text) {
+            for word in &bracket.words {
+                match self.behind_label(word, &text[bracket.range.clone()]) {
+                    Some(ids) if ids.is_empty() => changes.unknown_id(word, pointer_of(path)),
+                    Some(ids) => changes.label(word, &ids, &pointer_of(path)),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The sources behind a word in a square bracket of prose that is a label of the prompt, `m7` or `2`, or an id of one
+    /// of our own kinds: a reader of the prose knows neither. No sources, where there is no such label. `None` of other
+    /// words, and of those that a source states.
+    fn behind_label(&self, word: &str, bracket: &str) -> Option<Vec<String>> {
+        let ids = match self.known.meaning(word) {
+            // `12 [m2]` of a floor that has them.
+            _ if has_form_of_label(word) && self.known.says_word(word) => return None,
+            Meaning::Itself if own_id(word) == Some(word) => vec![word.to_owned()],
+            Meaning::Others(ids) | Meaning::Below(ids) => ids,
+            Meaning::Nothing if has_form_of_label(word) => Vec::new(),
+            Meaning::Itself | Meaning::Nothing => return None,
+        };
+        (!self.known.states(bracket)).then_some(ids)
+    }
+
+    /// A text of prose without its labels. A bracket that holds nothing else goes with them.
+    fn without_labels(&self, text: &str) -> Option<String> {
+        let mut clean = String::with_capacity(text.len());
+        let mut done = 0;
+        for bracket in citing_brackets(text) {
+            let written = &text[bracket.range.clone()];
+            let is_label = |word: &&String| self.behind_label(word, written).is_some();
+            let rest: Vec<&str> =
+                bracket.words.iter().filter(|word| !is_label(word)).map(String::as_str).collect();
+            if rest.len() == bracket.words.len() {
+                continue;
+            }
+            clean.push_str(&text[done..bracket.range.start]);
+            match rest.is_empty() {
+                true => clean.truncate(clean.trim_end_matches(' ').len()),
+                false => clean.push_str(&format!("[{}]", rest.join(", "))),
+            }
+            done = bracket.range.end;
+        }
+        (done > 0).then(|| clean + &text[done..])
+    }
+
     /// Takes ids out of the prose of an answer: prose that names a source which is not there misleads as
     /// much as a list does.
-    fn without_ids(&self, value: &mut Value, schema: &Value, ids: &[(&str, Vec<&str>)]) {
+    fn without_ids(
+        &self,
+        value: &mut Value,
+        schema: &Value,
+        (path, ids): (&mut Vec<String>, &[(&str, Vec<&str>)]),
+    ) {
         let schema = resolved(self.schema, schema);
         match value {
             Value::String(text) if is_prose(schema, text) => {
+                if self.claims.at(path).is_none()
+                    && let Some(clean) = self.without_labels(text)
+                {
+                    *text = clean;
+                }
                 let bare = unescaped(text).into_owned();
                 for (id, around) in ids.iter().filter(|(id, _)| bare.contains(id)) {
                     *text = without_id(text, id, around);
                 }
             }
             Value::Array(items) => {
-                items.iter_mut().for_each(|item| self.without_ids(item, &schema["items"], ids));
+                for (number, item) in items.iter_mut().enumerate() {
+                    path.push(number.to_string());
+                    self.without_ids(item, &schema["items"], (path, ids));
+                    path.pop();
+                }
             }
             Value::Object(members) => {
                 for (key, member) in members {
-                    self.without_ids(member, inner(schema, key), ids);
+                    path.push(key.clone());
+                    self.without_ids(member, inner(schema, key), (path, ids));
+                    path.pop();
                 }
             }
             Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -1021,6 +1101,46 @@ fn brackets(text: &str) -> Vec<&str> {
     contents.collect()
 }
 
+/// A square bracket of prose that is no link, picture or part of a program.
+struct CitingBracket {
+    /// With the backslashes that Markdown puts before its signs.
+    range: Range<usize>,
+    words: Vec<String>,
+}
+
+fn citing_brackets(text: &str) -> Vec<CitingBracket> {
+    if text.contains("```") {
+        return Vec::new();
+    }
+    let opens = text.match_indices('[').filter_map(|(at, _)| {
+        let rest = prefix(&text[at + 1..], BRACKET_BYTES_MAX);
+        let close = rest.find(']')?;
+        let end = at + 1 + close + 1;
+        let start = if text[..at].ends_with('\\') { at - 1 } else { at };
+        let before = text[..start].chars().next_back();
+        let is_apart = before.is_none_or(|c| !c.is_alphanumeric() && !"!]`_/\\".contains(c));
+        let is_link = text[end..].starts_with(['(', '[', ':', '`']);
+        let content = rest[..close].trim_end_matches('\\');
+        (is_apart && !is_link && !content.contains('[')).then(|| {
+            let words = content.split([',', ';', '–', '—']).flat_map(parts_of_span);
+            let words = words.map(|word| unescaped(word.trim()).into_owned());
+            CitingBracket {
+                range: start..end,
+                words: words.filter(|word| !word.is_empty()).collect(),
+            }
+        })
+    });
+    opens.collect()
+}
+
+/// `m1` and `m3` of `m1-m3`; any other word is whole.
+fn parts_of_span(word: &str) -> Vec<&str> {
+    match word.split('-').all(|part| has_form_of_label(part.trim())) {
+        true => word.split('-').collect(),
+        false => vec![word],
+    }
+}
+
 /// Where the round bracket ends that began before this text.
 fn end_of_round(text: &str) -> Option<usize> {
     let mut depth = 1_usize;
@@ -1038,8 +1158,8 @@ fn end_of_round(text: &str) -> Option<usize> {
     None
 }
 
-/// How the ids of the bus `other`, of chunks and of summaries begin.
-const OWN_BEGINNINGS: [&str; 3] = ["other:", "chk_", "sum_"];
+/// How the ids of the bus `other`, and those that the service and its importers make, begin.
+const OWN_BEGINNINGS: [&str; 6] = ["other:", "chk_", "sum_", "evt_", "ses_", "doc_"];
 
 /// Where a part of a text stands in it.
 fn range_of(text: &str, part: &str) -> Range<usize> {
@@ -1047,16 +1167,42 @@ fn range_of(text: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// The words of a text that begin as its ids do with a colon, `other:`, and where they stand: no other word looks
-/// like that.
+/// The words of a text without brackets that are ids, and where they stand: no other word begins as an id does with a
+/// colon, `other:`, or as one of our own does and has a digit, `evt_9f`.
 fn bare_ids<'t>(text: &'t str, begins: &BTreeSet<&str>) -> Vec<(usize, &'t str)> {
     let is_edge = |c: char| !c.is_alphanumeric() && !"_\\/".contains(c);
     let words = text.split_whitespace().map(|word| word.trim_matches(is_edge));
-    let is_id = |word: &&str| {
-        beginning_of(word)
-            .is_some_and(|it| it.ends_with(':') && begins.contains(it) && it.len() < word.len())
+    let id_of = |word: &'t str| {
+        let own = own_id(word);
+        let is_id = |word: &&str| {
+            beginning_of(word)
+                .is_some_and(|it| it.ends_with(':') && begins.contains(it) && it.len() < word.len())
+        };
+        own.or_else(|| Some(word).filter(is_id))
     };
-    words.filter(is_id).map(|word| (range_of(text, word).start, word)).collect()
+    words.filter_map(id_of).map(|word| (range_of(text, word).start, word)).collect()
+}
+
+/// The id of one of our own kinds that a word begins with: `evt_9f` of `evt_9f's`. Such an id has a digit.
+fn own_id(word: &str) -> Option<&str> {
+    let is_own = |begin: &&&str| begin.ends_with('_') && word.starts_with(**begin);
+    let begin = OWN_BEGINNINGS.iter().find(is_own)?;
+    let is_of_id = |c: char| c.is_ascii_alphanumeric() || "_-\\".contains(c);
+    let rest = &word[begin.len()..];
+    let rest = &rest[..rest.find(|c| !is_of_id(c)).unwrap_or(rest.len())];
+    let rest = rest.trim_end_matches(['-', '_', '\\']);
+    rest.contains(|c: char| c.is_ascii_digit()).then(|| &word[..begin.len() + rest.len()])
+}
+
+/// Whether a word has the form of a label of a message, `m7`, or of a node of a tree, `n0_2`.
+fn has_form_of_label(word: &str) -> bool {
+    let is_number = |digits: &str| {
+        (1..=LABEL_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    let of_node = |rest: &str| {
+        rest.split_once('_').is_some_and(|(level, at)| is_number(level) && is_number(at))
+    };
+    word.strip_prefix('m').is_some_and(is_number) || word.strip_prefix('n').is_some_and(of_node)
 }
 
 /// How an id begins, with the sign that ends it: `other:`, `chk_`.
@@ -1566,12 +1712,62 @@ mod tests {
         let text = answer.to_string();
         assert!(ids.iter().all(|id| !text.contains(id)), "{text}");
         assert!(text.contains("[other:plan]") && text.contains("[std::fs] and [note_1]"), "{text}");
-        let said = [
-            "We bought it.",
-            "Ana paid. It is [done].",
-            "It is \\[other:u.md\\], and \\[chk\\_7\\].",
-        ];
+        let said = ["We bought it.", "Ana paid. It is [done].", "It is \\[other:u.md\\], and."];
         assert_eq!(answer["said"], json!(said));
+    }
+
+    #[test]
+    fn ids_of_our_own_kinds_and_labels_never_stand_in_prose() {
+        let schema = json!({"type": "object", "properties": {"event_ids": {"type": "array",
+            "items": {"type": "string"}}, "line": {"type": "string"}}});
+        let claims = IdClaims::of(&schema, &Projection::compile(None).unwrap());
+        let of_event = |id: &str, text: &str| SourceText { id: id.into(), text: text.into() };
+        let sources = [
+            of_event("evt_1a", "We saw ses_7 and [m4] in the log, and [2] too."),
+            of_event("evt_2b", "Ana paid 40 EUR for 12 m5 of item2."),
+            of_event("x3", "Ben left."),
+        ];
+        let known = KnownIds::of(&sources, &[], None);
+        let check = IdCheck { claims: &claims, schema: &schema, known };
+        for (line, expected, gone, labels) in [
+            ("Ana paid [evt_123]. Ben left.", "Ana paid. Ben left.", &["evt_123"][..], &[][..]),
+            ("In ses_9f Ana paid.", "In … Ana paid.", &["ses_9f"], &[]),
+            ("Ana paid [m7].", "Ana paid.", &["m7"], &[]),
+            (
+                "Ana paid [m2] and Ben left [m1-m3].",
+                "Ana paid and Ben left.",
+                &[],
+                &["m2", "m1", "m3"],
+            ),
+            ("Ana paid [1, 3].", "Ana paid.", &[], &["1", "3"]),
+            ("Ana paid [evt_2b].", "Ana paid.", &[], &["evt_2b"]),
+            ("Ana paid \\[evt\\_2b\\].", "Ana paid.", &[], &["evt_2b"]),
+            ("Ana paid [x3, m2].", "Ana paid [x3].", &[], &["m2"]),
+            ("Ana paid [doc_77; m9].", "Ana paid.", &["doc_77", "m9"], &[]),
+            // What a source states are its words.
+            ("They saw ses_7 and [m4], and [2].", "They saw ses_7 and [m4], and [2].", &[], &[]),
+            ("Ana paid for 12 [m5].", "Ana paid for 12 [m5].", &[], &[]),
+            (
+                "In [2026] they read [sic] the doc_string of list[1].",
+                "In [2026] they read [sic] the doc_string of list[1].",
+                &[],
+                &[],
+            ),
+            (
+                "See [1](https://example.org) or ![m2](a.png).",
+                "See [1](https://example.org) or ![m2](a.png).",
+                &[],
+                &[],
+            ),
+        ] {
+            let mut answer = json!({"event_ids": ["evt_1a"], "line": line});
+            let changes = check.clean(&mut answer).unwrap();
+            let mut ids: Vec<&str> = changes.removed.iter().map(|one| one.words.as_str()).collect();
+            ids.sort_unstable();
+            let named: Vec<&str> = changes.labels.iter().map(|one| one.label.as_str()).collect();
+            assert_eq!(answer["line"], expected, "{line}");
+            assert_eq!((ids.as_slice(), named.as_slice()), (gone, labels), "{line}");
+        }
     }
 
     #[test]
