@@ -632,6 +632,33 @@ fn a_file_outside_the_queue_has_the_same_context() {
     assert_eq!(prompt, home.prompts("mail"));
 }
 
+/// The day of one mail is no day of several: no line says that their day is not given, and each shows its own.
+#[test]
+fn several_mails_in_one_prompt_each_have_their_day() {
+    let home = Home::new();
+    others(&home.path("buses"));
+    let second = "From: Bo <bo@example.org>\r\nTo: Marta Gil <marta@example.org>\r\nSubject: Keys\r\n\
+                  Date: Thu, 12 Feb 2026 09:00:00 +0100\r\n\r\nPlease bring the keys tomorrow.\r\n";
+    std::fs::write(home.path("buses/other/keys.eml"), second).unwrap();
+    let flows = [
+        "email.triage.extract_task.task_item.v1",
+        "email.triage.extract_event.calendar_event.v1",
+        "email.gatekeeper.classify.gatekeeper_item.v1",
+    ];
+    for flow in flows {
+        home.ask(flow, flow, "document_summary", "other", &["lease.eml", "keys.eml"], json!({}));
+    }
+    home.ok(&["--json", "drain"]);
+    for flow in flows {
+        let prompt = home.prompts(flow);
+        assert!(!prompt.contains("Sent:"), "{flow}: {prompt}");
+        let label =
+            |name: &str| prompt.lines().find(|line| line.contains(name)).unwrap_or_default();
+        assert!(label("other:lease.eml").contains("2026-02-11"), "{flow}: {prompt}");
+        assert!(label("other:keys.eml").contains("2026-02-12"), "{flow}: {prompt}");
+    }
+}
+
 #[test]
 fn a_parameter_cannot_replace_the_text_of_a_named_source() {
     let home = Home::new();

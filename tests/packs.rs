@@ -373,7 +373,8 @@ const SAME_FOR_ALL: [(&str, &str); 20] = [
 ];
 
 /// Words that say that nothing is known.
-const SAYS_NOTHING: [&str; 6] = ["unknown", "Unclear", "not_stated", "und", "Untitled", "untitled"];
+const SAYS_NOTHING: [&str; 7] =
+    ["other", "unknown", "Unclear", "not_stated", "und", "Untitled", "untitled"];
 
 fn leaves(value: &Value, place: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
     match value {

@@ -34,7 +34,7 @@ use rank::select::QuotedRange;
 use text::{Part, Text};
 
 /// Version of the algorithm; any change of its output changes it.
-const ALGORITHM: &str = "1.16.0";
+const ALGORITHM: &str = "1.17.0";
 /// The name it has in the configuration and in provenance.
 const PROVIDER: &str = "builtin";
 /// Bytes counted as one token in usage and context.

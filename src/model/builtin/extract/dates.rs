@@ -6,6 +6,8 @@
 //! are of one year, its other dates are of that year too. `03/04/2026` in an English text could be either
 //! month and is not reported.
 
+use std::collections::BTreeSet;
+
 use chrono::{Datelike as _, NaiveDate, Weekday};
 
 use super::super::lexicon::{DayWord, Phrases, lexicon};
@@ -114,7 +116,10 @@ fn scan(
         let part = text.sentences[sentence].part;
         let (anchor, own) = (anchor_of(part), own_of(part));
         Scanner { text, sentence, anchor, own, tokens: text.tokens_of(sentence) }.scan(&mut found);
+        let replaced = Replaced::of(text, sentence, &mut found[first..]);
+        replaced.drop_clocks(first, &mut found);
         join_clocks(text, sentence, first, &mut found);
+        replaced.drop_days(&mut found[first..]);
     }
     found
 }
@@ -538,6 +543,174 @@ fn repeats_start(found: &mut [DateTimeMention], at: usize) -> bool {
     }
 }
 
+/// The days and hours of a sentence that it denies or replaces by others: `not today but tomorrow`, `instead of
+/// Monday`, `moved from Monday to Wednesday`.
+struct Replaced {
+    /// The bytes at which they begin: a day keeps its place when an hour is joined to it.
+    starts: BTreeSet<usize>,
+}
+
+impl Replaced {
+    /// Of a span that something is moved over, only the end stays: `moved from 2 to 4 February`.
+    fn of(text: &Text<'_>, sentence: usize, found: &mut [DateTimeMention]) -> Replaced {
+        let words = WordsAround::of(text, sentence);
+        let mut starts = BTreeSet::new();
+        if let Some(target) = found.iter().position(|when| words.is_target(when)) {
+            let is_day = found[target].date.is_some();
+            let earlier = found[..target].iter().filter(|when| when.date.is_some() == is_day);
+            starts.extend(earlier.map(|when| when.mention.start));
+        }
+        let contrasted = found.windows(2).filter(|pair| words.is_contrasted(&pair[0], &pair[1]));
+        starts.extend(contrasted.map(|pair| pair[0].mention.start));
+        let denied = |when: &&DateTimeMention| words.is_denied(when);
+        let is_another = found.iter().any(|when| !words.is_denied(when));
+        // `Why not tomorrow?` proposes the day.
+        if is_another || !text.sentence(sentence).trim_end().ends_with('?') {
+            starts.extend(found.iter().filter(denied).map(|when| when.mention.start));
+        }
+        for when in found.iter_mut().filter(|when| words.is_moved_span(when)) {
+            (when.date, when.last) = (when.last.or(when.date), None);
+            (when.clock, when.until) = (when.until.or(when.clock), None);
+        }
+        Replaced { starts }
+    }
+
+    fn has(&self, when: &DateTimeMention) -> bool {
+        self.starts.contains(&when.mention.start)
+    }
+
+    /// Hours that stand without a day, before others are joined to their days.
+    fn drop_clocks(&self, first: usize, found: &mut Vec<DateTimeMention>) {
+        let mut at = first;
+        while at < found.len() {
+            match self.has(&found[at]) && found[at].date.is_none() {
+                true => drop(found.remove(at)),
+                false => at += 1,
+            }
+        }
+    }
+
+    /// The place stays a mention, so that nothing else is read into it.
+    fn drop_days(&self, found: &mut [DateTimeMention]) {
+        let is_within = |when: &DateTimeMention| {
+            self.starts.range(when.mention.start..when.mention.end).next().is_some()
+        };
+        for when in found.iter_mut().filter(|when| is_within(when)) {
+            (when.date, when.last, when.clock, when.until) = (None, None, None, None);
+            when.half_unknown = false;
+        }
+    }
+}
+
+/// The words of a sentence, to look at those beside a date.
+struct WordsAround<'t, 'a> {
+    text: &'t Text<'a>,
+    sentence: usize,
+    tokens: &'t [Token],
+}
+
+impl<'t, 'a> WordsAround<'t, 'a> {
+    fn of(text: &'t Text<'a>, sentence: usize) -> WordsAround<'t, 'a> {
+        WordsAround { text, sentence, tokens: text.tokens_of(sentence) }
+    }
+
+    fn word(&self, at: usize) -> &'t str {
+        self.tokens.get(at).map_or("", |token| self.text.folded(token))
+    }
+
+    fn place(&self, byte: usize) -> usize {
+        self.tokens.partition_point(|token| (token.start as usize) < byte)
+    }
+
+    /// The token before which a phrase ends that stands right before a date, with words such as `on the` between or not.
+    fn phrase_before(&self, when: &DateTimeMention, phrases: &Phrases) -> Option<usize> {
+        /// Words between the two: `no longer on the`.
+        const BETWEEN: usize = 3;
+        /// Most words of a phrase.
+        const LONGEST: usize = 4;
+        let end = self.place(when.mention.start);
+        let ends = (0..=BETWEEN.min(end)).map(|words| end - words);
+        let is_between = |end: &usize| {
+            *end == self.place(when.mention.start)
+                || lexicon().dates.before_day.contains(self.word(*end))
+        };
+        let mut ends = ends.take_while(is_between);
+        ends.find_map(|end| {
+            let starts = end.saturating_sub(LONGEST)..end;
+            let stands = |at: usize| {
+                let word = |next: usize| if at + next < end { self.word(at + next) } else { "" };
+                phrases.starts(word).is_some_and(|words| at + words == end)
+            };
+            // `No, on Monday we meet.`
+            let is_beside = |at: &usize| {
+                let between = &self.source()[self.tokens[*at].start as usize..when.mention.start];
+                !between.contains([',', '.', ';', ':', '!', '?'])
+            };
+            starts.rev().find(|at| stands(*at)).filter(is_beside)
+        })
+    }
+
+    /// `We do not meet today but tomorrow`: a word of contrast stands before the second day, and a denial before the first.
+    fn is_contrasted(&self, first: &DateTimeMention, second: &DateTimeMention) -> bool {
+        /// Words between the denial and the first day.
+        const NEAR: usize = 6;
+        let at = self.place(first.mention.start);
+        let is_denial = |at: usize| lexicon().denials.contains(self.word(at));
+        let contrasts = &lexicon().dates.contrasts;
+        self.phrase_before(second, contrasts).is_some()
+            && (at.saturating_sub(NEAR)..at).any(is_denial)
+    }
+
+    /// Whether a word denies it: `not on Monday`, `heute nicht, sondern morgen`.
+    fn is_denied(&self, when: &DateTimeMention) -> bool {
+        let dates = &lexicon().dates;
+        let next = self.place(when.mention.end);
+        let behind = || {
+            let denial =
+                self.tokens.get(next).filter(|_| dates.denied_behind.contains(self.word(next)));
+            let after = denial.map(|token| &self.source()[token.end as usize..self.end()]);
+            after.is_some_and(|after| {
+                let is_end = after.trim_matches(['.', ' ', '\n']).is_empty();
+                let is_apart = is_end || after.starts_with([',', ';', '!', ':']);
+                is_apart || dates.contrasts.starts(|offset| self.word(next + 1 + offset)).is_some()
+            })
+        };
+        self.phrase_before(when, &dates.denied).is_some() || behind()
+    }
+
+    fn source(&self) -> &'t str {
+        self.text.parts[self.text.sentences[self.sentence].part].text
+    }
+
+    fn end(&self) -> usize {
+        self.text.sentences[self.sentence].end
+    }
+
+    /// Whether a verb such as `moved` stands before a token. Where the words for a move name no span of days, it
+    /// may stand behind too: `auf Mittwoch verschoben`.
+    fn is_moved(&self, before: usize, anywhere: bool) -> bool {
+        let last = if anywhere { self.tokens.len() } else { before };
+        (0..last).any(|at| lexicon().dates.moves.starts(|next| self.word(at + next)).is_some())
+    }
+
+    /// Whether it is the day to which something is moved.
+    fn is_target(&self, when: &DateTimeMention) -> bool {
+        let Some(at) = self.phrase_before(when, &lexicon().dates.moved_to) else { return false };
+        let joint = format!(" {} ", self.word(at));
+        let is_joint = lexicon().dates.joints.iter().any(|one| fold(one) == fold(&joint));
+        self.is_moved(at, !is_joint)
+    }
+
+    /// Whether it reads as a span but is a move from its beginning to its end.
+    fn is_moved_span(&self, when: &DateTimeMention) -> bool {
+        let is_span = when.last.is_some() || when.until.is_some();
+        is_span
+            && self
+                .phrase_before(when, &lexicon().dates.moved_from)
+                .is_some_and(|at| self.is_moved(at, false))
+    }
+}
+
 /// Gives a date the clock that stands near it; what is joined disappears as a mention of its own.
 fn join_clocks(text: &Text<'_>, sentence: usize, first: usize, found: &mut Vec<DateTimeMention>) {
     let tokens = text.tokens_of(sentence);
@@ -887,6 +1060,65 @@ mod tests {
                     && !when.contains("03-10")),
                 "{all:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_day_that_is_denied_or_moved_is_no_day_of_the_text() {
+        for (source, expected) in [
+            ("We meet not today but tomorrow at 10:00.", "2026-02-12T10:00:00"),
+            ("We meet tomorrow, not today.", "2026-02-12"),
+            ("We do not meet today but tomorrow.", "2026-02-12"),
+            ("No nos vemos hoy sino mañana.", "2026-02-12"),
+            ("La séance n'est plus le 3 mars mais le 5 mars.", "2026-03-05"),
+            ("Not today at 9:00 but tomorrow at 10:00 we meet.", "2026-02-12T10:00:00"),
+            ("Instead of Monday, we meet on Tuesday.", "2026-02-17"),
+            ("The call is on Tuesday instead of on Monday.", "2026-02-17"),
+            ("It is no longer on the 3rd, now the 5th.", "2026-03-05"),
+            ("The review was moved from Monday to Wednesday.", "2026-02-18"),
+            ("The review on Monday has been postponed until Wednesday.", "2026-02-18"),
+            ("The visit was moved from 2 to 4 March 2026.", "2026-03-04"),
+            ("The call was moved from 3 to 4 pm on 4 June 2026.", "2026-06-04T16:00:00"),
+            ("Originally planned for 3 March, it is on 5 March.", "2026-03-05"),
+            ("La reunión no es hoy sino mañana en la oficina.", "2026-02-12"),
+            ("Nos vemos no hoy, sino mañana.", "2026-02-12"),
+            ("En lugar del lunes nos vemos el martes.", "2026-02-17"),
+            ("En vez de hoy nos vemos mañana en la plaza.", "2026-02-12"),
+            ("Ya no el 3 de marzo, sino el 5 de marzo.", "2026-03-05"),
+            ("La reunión pasa del lunes al miércoles.", "2026-02-18"),
+            ("Wir treffen uns nicht heute, sondern morgen.", "2026-02-12"),
+            ("Heute nicht, sondern morgen ist die Sitzung bei uns.", "2026-02-12"),
+            ("Statt am Montag treffen wir uns am Dienstag.", "2026-02-17"),
+            ("Die Sitzung wurde von Montag auf Mittwoch verschoben.", "2026-02-18"),
+            ("Nicht mehr am 3. März, sondern am 5. März ist die Probe.", "2026-03-05"),
+            ("On se voit non pas aujourd'hui mais demain.", "2026-02-12"),
+            ("Au lieu de lundi, nous nous voyons mardi.", "2026-02-17"),
+            ("La réunion est reportée du lundi au mercredi.", "2026-02-18"),
+            ("Non il 3 maggio 2026 ma il 5 maggio 2026.", "2026-05-05"),
+            ("Não em 3 de maio de 2026, mas em 5 de maio de 2026.", "2026-05-05"),
+        ] {
+            let all = found(source, Some("2026-02-11"));
+            let dated: Vec<&str> =
+                all.iter().map(String::as_str).filter(|when| !when.is_empty()).collect();
+            assert_eq!(dated, [expected], "{source}");
+        }
+        for (source, expected) in [
+            ("Why not tomorrow?", "2026-02-12"),
+            ("No, on Monday we meet.", "2026-02-16"),
+            ("The form is not due until Monday.", "2026-02-16"),
+            ("We moved to Berlin on Monday.", "2026-02-16"),
+            ("Not only today, we also meet on other days.", "2026-02-11"),
+            ("The shop is open from 2 to 4 March 2026.", "2026-03-02"),
+            ("Wollen wir nicht morgen anfangen?", "2026-02-12"),
+            ("Wir wollen das morgen nicht vergessen.", "2026-02-12"),
+            ("El lunes no hay clases en la escuela.", "2026-02-16"),
+        ] {
+            assert_eq!(found(source, Some("2026-02-11")), [expected], "{source}");
+        }
+        for source in ["Not today.", "We do not meet today.", "Hoy no.", "Heute nicht."] {
+            let all = found(source, Some("2026-02-11"));
+            let is_named = source.starts_with("We");
+            assert_eq!(all.iter().any(|when| !when.is_empty()), is_named, "{source}");
         }
     }
 

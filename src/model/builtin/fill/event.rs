@@ -159,7 +159,9 @@ fn with_hour(
     let below = at + 1..=at + LABELLED_BELOW;
     let labels = &lexicon().dates.time_labels;
     let hour = scene.whens().iter().find(|other| {
-        other.date.is_none()
+        let has_hour = other.clock.is_some() || other.half_unknown;
+        has_hour
+            && other.date.is_none()
             && (below.contains(&other.mention.sentence)
                 && labelled_as(scene, other.mention.sentence, labels)
                 || other.mention.sentence + 1 == at && cued(at - 1))

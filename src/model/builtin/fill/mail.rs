@@ -1,12 +1,13 @@
 //! What a message is by its signs: sent to everybody, automatic, a fraud, with something at stake, with a
 //! question to its reader. The words stand in `[mail]` of the language files.
 
+use super::super::extract::Mention;
 use super::super::lexicon::lexicon;
 use super::super::text::{Kind, Role};
 use super::filled::Filled;
 use super::rule::{Sign, SignStep};
 use super::scene::Scene;
-use super::signals::{Named, Signals, is_company, named_after, says, sender, signals};
+use super::signals::{Named, Signals, is_backed, is_company, named_after, says, sender, signals};
 use super::{due, event};
 
 /// Days within which a deadline is urgent.
@@ -27,8 +28,12 @@ fn holds(scene: &Scene<'_, '_>, known: Signals, sign: Sign) -> bool {
         Sign::Bulk => known.bulk,
         Sign::Automated => known.automated,
         Sign::Stake => known.stake,
-        Sign::Legal => says(scene, &mail.legal),
-        Sign::Urgent => scene.affirms(&mail.urgent) || soon(scene),
+        Sign::Legal => is_backed(scene, &mail.legal, |_| true),
+        // `Not urgent` is not urgent.
+        Sign::Urgent => {
+            let is_affirmed = |one: Mention| scene.is_said(one.sentence) && !scene.is_denied(one);
+            is_backed(scene, &mail.urgent, is_affirmed) || soon(scene)
+        }
         Sign::Calm => says(scene, &mail.calm),
         Sign::Question => asks_reader(scene) || says(scene, &mail.replies),
         Sign::Event => event::best(scene).is_some(),

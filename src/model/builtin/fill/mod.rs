@@ -8,6 +8,7 @@
 
 mod alike;
 mod asks;
+mod backing;
 mod checks;
 mod compare;
 mod conform;

@@ -249,6 +249,9 @@ pub enum Rule {
         /// Cues that are everyday words: one of them in one sentence names no value, unless it stands in a heading.
         #[serde(default)]
         weak: Vec<String>,
+        /// Cues of one word that mean nothing else. Where the list is there, any other one word alone names no value.
+        #[serde(default)]
+        strong: Option<Vec<String>>,
     },
     /// Yes or no, by cues; a no wins.
     YesNo {

@@ -17,6 +17,7 @@ use super::super::rank::select::{Quoted, shorten};
 use super::super::text::blocks::Role;
 use super::super::text::words::{fold, spaced};
 use super::super::text::{Kind, lines};
+use super::backing::Backing;
 use super::filled::Filled;
 use super::members::members;
 use super::page::{self, PageHint};
@@ -152,8 +153,10 @@ impl Scene<'_, '_> {
                 let found = focus.sentences.iter().find_map(|&at| names::country(self.text, at));
                 found.map_or(Filled::Nothing, |(name, _)| Filled::text(name))
             }
-            Rule::Enum { values, fallback, input, latest, weak } => {
-                let found = self.choose(values, fallback, input.as_deref(), *latest, focus);
+            Rule::Enum { values, fallback, input, latest, weak, strong } => {
+                let strong = strong.as_deref();
+                let found =
+                    self.choose(values, fallback, input.as_deref(), (*latest, strong), focus);
                 let is_carried = |cues| weak.is_empty() || self.is_carried(cues, weak, focus);
                 match values.get(&text_of(found.clone())) {
                     Some(cues) if !is_carried(cues) => Filled::Value(fallback.clone()),
@@ -747,7 +750,7 @@ impl Scene<'_, '_> {
         values: &BTreeMap<String, Vec<String>>,
         fallback: &Value,
         input: Option<&str>,
-        latest: bool,
+        (latest, strong): (bool, Option<&[String]>),
         focus: &Focus,
     ) -> Filled {
         let listed = input
@@ -764,7 +767,7 @@ impl Scene<'_, '_> {
         let mut scores: BTreeMap<&str, usize> = BTreeMap::new();
         let all = values
             .iter()
-            .filter(|(value, _)| known(value))
+            .filter(|(value, cues)| known(value) && self.is_backed(cues, strong, focus))
             .chain(own.iter().map(|(value, cues)| (value, cues)));
         for (value, cues) in all {
             let said = cues.iter().flat_map(|cue| self.mentions(cue, focus));
@@ -785,6 +788,26 @@ impl Scene<'_, '_> {
             Some((value, _)) => Filled::text(*value),
             None => Filled::Value(fallback.clone()),
         }
+    }
+
+    /// Whether cues are more than one word that stands there by accident. Without a list of strong ones any counts.
+    fn is_backed(&self, cues: &[String], strong: Option<&[String]>, focus: &Focus) -> bool {
+        let Some(strong) = strong else { return true };
+        // What the sender is called is another sign: a clinic that writes of patients.
+        let from = self.input_text("from", focus).map(|from| spaced(&from)).unwrap_or_default();
+        let names = |cue: &str| match cue.strip_suffix('*') {
+            Some(stem) => from.contains(&format!(" {stem}")),
+            None => from.contains(&format!(" {cue} ")),
+        };
+        let mut backing = Backing::default();
+        for cue in cues {
+            for mention in self.mentions(cue, focus) {
+                if self.weight_of(mention.sentence) > 0 {
+                    backing.add(self, mention, strong.contains(cue) || names(cue));
+                }
+            }
+        }
+        backing.is_enough()
     }
 
     /// Whether more than one everyday word in one sentence speaks for what cues stand for.

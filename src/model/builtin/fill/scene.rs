@@ -207,12 +207,6 @@ impl<'t, 'a> Scene<'t, 'a> {
         *self.event.get_or_init(find)
     }
 
-    /// Whether a phrase is said and not denied: `not urgent` is not urgent.
-    pub(crate) fn affirms(&self, phrases: &[String]) -> bool {
-        let said = phrases.iter().flat_map(|phrase| self.index().find(phrase));
-        said.into_iter().any(|mention| self.is_said(mention.sentence) && !self.is_denied(mention))
-    }
-
     /// Dates and times, found on first use.
     pub(crate) fn whens(&self) -> &[DateTimeMention] {
         // `Tomorrow` in a message is the day after it was written, whenever it is read.

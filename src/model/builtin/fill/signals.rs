@@ -1,9 +1,11 @@
 //! The signs of a message that need nothing but its words and its sender.
 
+use super::super::extract::Mention;
 use super::super::lexicon::lexicon;
 use super::super::text::Kind;
 use super::super::text::blocks::Block;
 use super::super::text::words::{fold, spaced};
+use super::backing::Backing;
 use super::fraud;
 use super::scene::Scene;
 
@@ -28,7 +30,7 @@ pub(crate) fn signals(scene: &Scene<'_, '_>) -> Signals {
         let mut pieces = local.split(['.', '-', '_', '+']);
         list.contains(&local) || pieces.any(|piece| list.iter().any(|one| one == piece))
     };
-    let stake = says(scene, &mail.stakes);
+    let stake = is_backed(scene, &mail.stakes, |_| true);
     let said = (0..scene.text.sentences.len()).filter(|at| scene.is_said(*at));
     let demands = fraud::demands(said.map(|at| scene.text.sentence(at)));
     let away = says(scene, &mail.away);
@@ -125,6 +127,22 @@ pub(crate) fn reads_like_fraud(text: &str) -> bool {
 /// Whether a text says one of some phrases anywhere, frames included.
 pub(crate) fn says(scene: &Scene<'_, '_>, phrases: &[String]) -> bool {
     phrases.iter().any(|phrase| !scene.index().find(phrase).is_empty())
+}
+
+/// Whether a text says one of some phrases by more than one accidental word. `counts` says which mentions do.
+pub(crate) fn is_backed(
+    scene: &Scene<'_, '_>,
+    phrases: &[String],
+    counts: impl Fn(Mention) -> bool,
+) -> bool {
+    let mut backing = Backing::default();
+    for phrase in phrases {
+        let alone = lexicon().mail.alone.contains(phrase.as_str());
+        for mention in scene.index().find(phrase).into_iter().filter(|one| counts(*one)) {
+            backing.add(scene, mention, alone);
+        }
+    }
+    backing.is_enough()
 }
 
 /// The local part and the shown name of a sender.
