@@ -811,7 +811,7 @@ pub(crate) fn waiting_for(
     for seq in open.map(|(seq, _)| seq).collect::<Vec<_>>() {
         let Some(event) = log.event(seq)? else { continue };
         let Some(taken) = event.taken().filter(|_| !event.has_line_beside()) else { continue };
-        if has_part(&taken.line.to_vec(), is_gone) {
+        if has_part(&taken.line, is_gone) {
             waiting.push((seq, taken.head.line));
         }
     }

@@ -286,10 +286,8 @@ mod tests {
         disk.replace(path, b"", MODE).unwrap();
         assert_eq!(read(disk, path).unwrap_err().to_string(), "it is empty");
         // A file of an earlier release.
-        let old = format!(
-            "{{\"at_ms\":5,\"sources\":[\"a\"],\"files\":[],\"summaries\":[],\"lines\":[]}}\n"
-        );
-        disk.replace(path, old.as_bytes(), MODE).unwrap();
+        let old = b"{\"at_ms\":5,\"sources\":[\"a\"],\"files\":[],\"summaries\":[],\"lines\":[]}\n";
+        disk.replace(path, old, MODE).unwrap();
         assert_eq!(read(disk, path).unwrap().len(), 1);
     }
 }
