@@ -12,6 +12,7 @@ use super::Context;
 use super::failure::{Exit, Failure};
 use super::flow_processes::start_processes;
 use super::given_input::given_params;
+use super::interrupt::stopped;
 use super::names::known_provider;
 use super::patient::{FailuresMet, Patient};
 use super::settings::load_config;
@@ -241,8 +242,12 @@ pub(super) fn load_files(
 ) -> Result<FlowAlone, Failure> {
     let (limit, stop) = (attempt_limit(&load_config(context)?), &context.stop);
     let is_wanted = || !stop.is_raised();
-    FlowAlone::load(processes.clone(), record, files, limit, &is_wanted)
-        .map_err(|error| unusable(&record.flow_id, &error))
+    FlowAlone::load(processes.clone(), record, files, limit, &is_wanted).map_err(|error| match stop
+        .is_raised()
+    {
+        true => stopped("the flow was not loaded", "run the same command again"),
+        false => unusable(&record.flow_id, &error),
+    })
 }
 
 /// The longest time that a flow may take between two answers of a model.
