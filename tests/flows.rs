@@ -306,7 +306,8 @@ fn aggregation_sees_all_lines_once() {
         .map(|guess| run(&pack, json!({"guess": guess}), &server).unwrap())
         .collect();
     assert_eq!(lines[1].outputs["grade"], "Wrong");
-    let metrics = flow::aggregate(&pack, &lines, &model(&server, 8_192), &options()).unwrap();
+    let values = lines.into_iter().map(|line| line.for_aggregation).collect();
+    let metrics = flow::aggregate(&pack, values, &model(&server, 8_192), &options()).unwrap();
     assert_eq!(metrics["rate"], 0.67);
 }
 

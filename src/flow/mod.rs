@@ -69,5 +69,4 @@ pub(crate) use pack_facts::PackFacts;
 pub use python::{PythonJail, PythonSettings};
 #[cfg(any(test, feature = "internals"))]
 pub use render::RENDERED_BYTES_MAX;
-pub(crate) use run::aggregate_values;
 pub use run::{RunOptions, aggregate, run};

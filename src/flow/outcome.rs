@@ -202,7 +202,7 @@ pub struct FlowOutcome {
     pub metrics: Map<String, Value>,
     /// The values of this line that aggregation nodes read, by reference.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub(crate) for_aggregation: Map<String, Value>,
+    pub for_aggregation: Map<String, Value>,
 }
 
 fn engine() -> &'static str {

@@ -162,19 +162,8 @@ pub fn run(
     }
 }
 
-/// Runs the aggregation nodes of a flow over the outcomes of all lines; returns their metrics.
+/// Runs the aggregation nodes of a flow over that part of the outcome of each line which they read; returns their metrics.
 pub fn aggregate(
-    pack: &LoadedPack,
-    lines: &[FlowOutcome],
-    provider: &dyn Provider,
-    options: &RunOptions<'_>,
-) -> Result<Map<String, Value>, FlowProblem> {
-    let values = lines.iter().map(|line| line.for_aggregation.clone()).collect();
-    aggregate_values(pack, values, provider, options)
-}
-
-/// The same over only that part of each outcome which aggregation nodes read.
-pub(crate) fn aggregate_values(
     pack: &LoadedPack,
     lines: Vec<Map<String, Value>>,
     provider: &dyn Provider,

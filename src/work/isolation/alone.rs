@@ -114,7 +114,7 @@ impl FlowAlone {
             return Ok(Map::new());
         }
         match self {
-            FlowAlone::Here(pack) => flow::aggregate_values(pack, lines, provider, options),
+            FlowAlone::Here(pack) => flow::aggregate(pack, lines, provider, options),
             FlowAlone::Apart { processes, facts, parcel } => {
                 let apart = Apart { processes, facts, parcel, provider, options };
                 let job = apart.job(Map::new(), &[]);

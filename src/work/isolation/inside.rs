@@ -121,7 +121,7 @@ fn run(
         ..RunOptions::default()
     };
     let ran = match lines {
-        Some(lines) => flow::aggregate_values(pack, lines, provider, &options)
+        Some(lines) => flow::aggregate(pack, lines, provider, &options)
             .map(Said::Aggregated)
             .map_err(FlowError::without_calls),
         None => {
