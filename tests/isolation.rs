@@ -362,3 +362,31 @@ fn python_nodes_that_run_at_the_same_time_fit_in_the_smallest_worker() {
         assert!(acks.iter().all(|ack| ack["status"] != "failed_transient"), "{acks:?}");
     }
 }
+
+/// Each question would be another one, asked and paid for again, until the time of the attempt is over.
+#[test]
+fn a_flow_whose_prompt_differs_each_time_pays_once_and_is_told_why() {
+    let server = Server::start(vec![chat("The tea is ready.")]);
+    let own = format!("[python]\nallow = true\n{QUICK}");
+    let flow_settings = "[flow.\"my.salted.v1\"]\nprovider = \"loop\"\n";
+    let home = Home::new(&(config(&server, "", &own) + flow_settings));
+    let folder = home.path("salted");
+    std::fs::create_dir(&folder).unwrap();
+    let flow = "inputs:\n  text: {type: string}\noutputs:\n  summary_text:\n    type: string\n    \
+                reference: ${told.output}\nnodes:\n- name: salt\n  type: python\n  source: {type: code, path: n.py}\n  \
+                inputs:\n    text: ${inputs.text}\n- name: told\n  type: llm\n  source: {type: code, path: told.jinja2}\n  \
+                inputs:\n    deployment_name: loop\n    text: ${salt.output}\n  connection: loop\n  api: chat\n";
+    let code = "import uuid\nfrom promptflow.core import tool\n@tool\ndef f(text: str) -> str:\n    \
+                return text + ' ' + uuid.uuid4().hex\n";
+    std::fs::write(folder.join("flow.dag.yaml"), flow).unwrap();
+    std::fs::write(folder.join("n.py"), code).unwrap();
+    std::fs::write(folder.join("told.jinja2"), "system:\nSay it.\nuser:\n{{text}}\n").unwrap();
+    home.ok(&["init", "--with-registry"]);
+    home.ok(&["registry", "add", folder.to_str().unwrap(), "--flow-id", "my.salted.v1"]);
+    home.ask("r", "my.salted.v1", "The tea is ready.");
+    home.ok(&["drain"]);
+    let ack = home.acks("r").pop().unwrap();
+    assert_eq!(ack["status"], "failed_permanent", "{ack}");
+    assert!(ack.to_string().contains("its prompt differs each time"), "{ack}");
+    assert_eq!((server.seen().len(), home.responses()), (1, 1), "{ack}");
+}

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::contract::hash::Digest;
 use crate::contract::schema;
-use crate::flow::{self, FlowError, FlowOutcome, LoadedPack, ReplyCache, RunOptions};
+use crate::flow::{self, FlowError, FlowOutcome, FlowProblem, LoadedPack, ReplyCache, RunOptions};
 use crate::model::builtin::Builtin;
 use crate::model::{ModelCall, Provider};
 use crate::os::framed::{read_frame, write_frame};
@@ -35,6 +35,10 @@ const BYTES_PER_THREAD: u64 = 80 << 20;
 /// After so many orders the process looks at its size, and after each large one.
 const LOOK_EVERY: u64 = 16;
 const LARGE_BYTES: usize = 1 << 20;
+
+/// Why a flow does not run whose questions differ each time.
+const NOT_STEADY: &str = "its prompt differs each time that the flow runs, so it would be asked without end; let no \
+                          step before it give the time or a random value, or set workers.isolation = \"thread\"";
 
 /// Answers orders until no more come.
 pub(crate) fn serve(
@@ -138,11 +142,17 @@ fn run(
             if !job.keeps_outputs {
                 error.calls.iter_mut().for_each(|call| call.text.clear());
             }
-            let waits = error.problem.waits_for_batch();
-            let open = replayed.open();
-            match waits && !open.is_empty() {
-                true => Said::Asks(open),
-                false => Said::Failed(error),
+            if !error.problem.waits_for_batch() {
+                return Said::Failed(error);
+            }
+            match replayed.open() {
+                Ok(open) if open.is_empty() => Said::Failed(error),
+                Ok(open) => Said::Asks(open),
+                Err(node) => {
+                    let reason = NOT_STEADY.to_owned();
+                    error.problem = Box::new(FlowProblem::Unsupported { node, reason });
+                    Said::Failed(error)
+                }
             }
         }
     }

@@ -4,9 +4,10 @@
 //! Contract. An open question fails like one that waits for a batch, so the flow comes to every question that
 //! does not depend on it and then ends. The same answers in the same order give the same run: a question is
 //! known by what it asks and by how often the run has asked the same, and what is known of the provider changes
-//! with the answers as it changed when they arrived.
+//! with the answers as it changed when they arrived. So a run that comes to a further question has asked for all
+//! answers that it got. One that has not would ask, and pay, without end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -35,6 +36,8 @@ struct FlowState {
     provider: ProviderFacts,
     /// How often each question was asked.
     times: HashMap<String, u32>,
+    /// The answers that the run asked for.
+    used: HashSet<QuestionName>,
     open: Vec<OpenQuestion>,
     open_bytes: usize,
 }
@@ -46,14 +49,18 @@ impl<'a> Replayed<'a> {
         answers: Vec<Answered>,
     ) -> Replayed<'a> {
         let answers = answers.into_iter().map(|answer| (answer.name.clone(), answer)).collect();
-        let (times, open) = (HashMap::new(), Vec::new());
-        let state = FlowState { provider, times, open, open_bytes: 0 };
+        let (times, used, open) = (HashMap::new(), HashSet::new(), Vec::new());
+        let state = FlowState { provider, times, used, open, open_bytes: 0 };
         Replayed { pack, answers, state: Mutex::new(state) }
     }
 
-    /// The questions without an answer.
-    pub(super) fn open(self) -> Vec<OpenQuestion> {
-        self.state.into_inner().open
+    /// The questions without an answer. An error names the node of the first one when the run is not as it was before.
+    pub(super) fn open(self) -> Result<Vec<OpenQuestion>, String> {
+        let FlowState { used, open, .. } = self.state.into_inner();
+        match open.first() {
+            Some(question) if used.len() < self.answers.len() => Err(question.node.clone()),
+            _ => Ok(open),
+        }
     }
 
     /// The name of a question, counted as asked once more.
@@ -139,7 +146,10 @@ impl Provider for Replayed<'_> {
             kept_as => self.latest(kept_as),
         };
         let Some(answer) = self.answers.get(&name) else { return Err(self.note(name, call)) };
-        self.state.lock().provider = answer.provider.clone();
+        let mut state = self.state.lock();
+        state.provider = answer.provider.clone();
+        state.used.insert(name.clone());
+        drop(state);
         match &answer.how {
             HowAnswered::Fresh(reply) | HowAnswered::Kept(reply) => Ok(reply.clone()),
             HowAnswered::Failed(error) => Err(error.clone()),
@@ -152,7 +162,10 @@ impl ReplyCache for Replayed<'_> {
     fn get(&self, request_hash: &str) -> Result<Option<ModelReply>, String> {
         let name = self.next(request_hash);
         match self.answers.get(&name).map(|answer| &answer.how) {
-            Some(HowAnswered::Kept(reply)) => Ok(Some(reply.clone())),
+            Some(HowAnswered::Kept(reply)) => {
+                self.state.lock().used.insert(name);
+                Ok(Some(reply.clone()))
+            }
             Some(HowAnswered::Unreadable(reason)) => Err(reason.clone()),
             _ => Ok(None),
         }

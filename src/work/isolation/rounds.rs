@@ -105,22 +105,11 @@ impl Rounds<'_> {
         let mut of_job = Vec::new();
         message::write(&mut of_job, job)?;
         let mut answers: Vec<Answered> = Vec::new();
-        // A flow whose steps change each time would come to further questions without end. When all of them wait, no call
-        // of this round is lost.
-        let mut may_end = true;
         loop {
             let mut of_answers = Vec::new();
             message::write(&mut of_answers, &answers)?;
             match self.order(task, &[&of_job, &of_answers, more])? {
-                Said::Asks(questions) => {
-                    let asked = self.ask_all(&questions);
-                    let waits = waiting(&questions, &asked);
-                    if let (Some(error), true) = (&waits, may_end) {
-                        return Ok(Said::Failed(error.clone()));
-                    }
-                    may_end = waits.is_some();
-                    answers.extend(asked);
-                }
+                Said::Asks(questions) => answers.extend(self.ask_all(&questions)),
                 said => return Ok(said),
             }
         }
@@ -253,22 +242,6 @@ impl Listener for Rounds<'_> {
     fn batch_for(&self) -> Option<Seq> {
         self.listener.and_then(Listener::batch_for)
     }
-}
-
-/// The failure of a flow whose questions all wait for a batch.
-fn waiting(questions: &[OpenQuestion], asked: &[Answered]) -> Option<FlowError> {
-    let mut first = None;
-    for (question, answered) in questions.iter().zip(asked) {
-        match &answered.how {
-            HowAnswered::Failed(error) if error.waits_for_batch() => {
-                first.get_or_insert((&question.node, error));
-            }
-            _ => return None,
-        }
-    }
-    let (node, source) = first?;
-    let (node, source) = (node.clone(), source.clone());
-    Some(FlowError::without_calls(FlowProblem::Model { node, source }))
 }
 
 fn is_failure(answered: &Answered) -> bool {
