@@ -702,8 +702,9 @@ fn a_page_cites_only_sources_of_the_request() {
     // Both members that had it are named.
     let removed = |pointer: &str| json!({"pointer": pointer, "id": "chk_fake"});
     assert_eq!(quality["removed_ids"], json!([removed("/body"), removed("/markdown")]));
-    let label = json!({"pointer": "/body", "label": "1", "ids": ["other:roof.txt"]});
-    assert_eq!(quality["replaced_labels"], json!([label]));
+    let label =
+        |pointer: &str| json!({"pointer": pointer, "label": "1", "ids": ["other:roof.txt"]});
+    assert_eq!(quality["replaced_labels"], json!([label("/body"), label("/markdown")]));
 
     let server = Server::start(vec![chat(&made_up), chat(&page("Ana pays [other:roof.txt]."))]);
     let home = Home::new(&config(&server, PAGE));

@@ -8,6 +8,7 @@ pub mod digest_bus;
 pub mod hash;
 pub mod ids;
 pub mod json;
+mod people;
 pub(crate) mod places;
 pub(crate) mod privacy;
 pub mod publish;

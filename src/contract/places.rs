@@ -40,8 +40,9 @@ pub(crate) struct DataPlaces(BTreeSet<(DataPlace, String)>);
 impl DataPlaces {
     pub(crate) fn add(&mut self, place: DataPlace, name: &str) {
         let name = folded(name);
+        let name = if place == DataPlace::Label { label(&name) } else { &name };
         if !name.is_empty() {
-            self.0.insert((place, name));
+            self.0.insert((place, name.to_owned()));
         }
     }
 
@@ -117,6 +118,7 @@ impl DataRule {
         }
         let name = match place {
             DataPlace::Folder => name.trim_end_matches('/').to_owned(),
+            DataPlace::Label => label(&name).trim_end_matches('/').to_owned(),
             _ => name,
         };
         Ok(DataRule { place, name, is_beginning, written: written.trim().to_owned() })
@@ -132,6 +134,12 @@ impl DataRule {
         let mut names = own.map(|(_, name)| name.as_str());
         match self.place {
             DataPlace::Folder => names.any(|path| self.fits_folder(path)),
+            // `health/back` is a label within `health`.
+            DataPlace::Label => names.any(|name| {
+                let outer =
+                    name.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with('/'));
+                outer || self.fits_name(name)
+            }),
             _ => names.any(|name| self.fits_name(name)),
         }
     }
@@ -167,9 +175,15 @@ impl DataRule {
     }
 }
 
-/// A name as it is compared: letter case, the form of its characters and blanks around it do not matter.
+/// A label without the sign that notes write before it.
+fn label(name: &str) -> &str {
+    name.trim_start_matches('#')
+}
+
+/// A name as it is compared: letter case, the form of its characters and the number of blanks do not matter.
 pub(crate) fn folded(name: &str) -> String {
-    name.trim().nfkc().flat_map(char::to_lowercase).collect()
+    let name: String = name.nfkc().flat_map(char::to_lowercase).collect();
+    name.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Text for comparing: lower case, without accents.
@@ -196,6 +210,9 @@ mod tests {
     fn a_rule_fits_whole_names_and_beginnings_in_any_letter_case() {
         for (rule, place, name, expected) in [
             ("label:health", DataPlace::Label, "Health", true),
+            ("label:health", DataPlace::Label, "#Health", true),
+            ("label:#health", DataPlace::Label, "health/back", true),
+            ("author:ana  ruiz", DataPlace::Author, "Ana\u{a0} Ruiz", true),
             ("label:health", DataPlace::Label, "healthcare", false),
             ("label:health*", DataPlace::Label, "healthcare", true),
             ("label:health", DataPlace::Feed, "health", false),

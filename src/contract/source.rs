@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::hash::{Digest, sha256};
 use super::json::jcs;
+use super::people;
 use super::places::{DataPlace, DataPlaces, folded};
 use super::time::{Day, Timestamp};
 use super::vocabulary::Bus;
@@ -89,13 +90,19 @@ impl Person {
         all
     }
 
-    /// Every name and address that a text about its authors may mean, of one person and of several with commas between:
-    /// `Ruiz, Ana` is one name and may be two. They are folded, to be compared.
+    /// Every name and address that a text about its authors may mean, of one person and of several: `Ruiz, Ana` is one
+    /// name and may be two. They are folded, to be compared.
     pub(crate) fn names_in(written: &str) -> BTreeSet<String> {
-        let people = Person::parse(written).into_iter().chain(Person::all_of(written));
-        let named = people.flat_map(|one| [one.name, one.address]).flatten();
-        let mut names: BTreeSet<String> = named.map(|name| folded(&unquoted(&name))).collect();
-        names.insert(folded(written));
+        let parts = people::parts_of(written);
+        let texts = std::iter::once(written).chain(parts.iter().map(String::as_str));
+        let read =
+            texts.flat_map(|text| Person::parse(text).into_iter().chain(Person::all_of(text)));
+        let mut names = BTreeSet::from([folded(written)]);
+        for name in read.flat_map(|one| [one.name, one.address]).flatten() {
+            let name = unquoted(&name);
+            names.extend(people::turned(&name).as_deref().map(folded));
+            names.extend([folded(people::bare(&name)), folded(&name)]);
+        }
         names.remove("");
         names
     }

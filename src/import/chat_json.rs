@@ -227,6 +227,7 @@ fn conversation(
     people.extend(names(messages));
     let authors = authors(messages, &people);
     let times: Vec<Option<Sent>> = messages.iter().map(|one| moment_of(one, zone)).collect();
+    let none_timed = times.iter().all(Option::is_none);
     // The one before it gives a message without a time its place.
     let mut last = times.iter().flatten().next().copied().or_else(|| moment_of(chat, zone));
     for (message, time) in messages.iter().zip(times) {
@@ -258,7 +259,8 @@ fn conversation(
             written,
             ..turn
         }
-        .timed(time.is_some());
+        // The time of the conversation is that of its messages only where none says when it was sent.
+        .timed(time.is_some() || none_timed);
         found.attached.extend(attached(message));
         found.turns.push(turn.marked_by(message));
     }

@@ -35,6 +35,9 @@ const PERSONS: &[&str] = &[
     "screenname",
     "login",
 ];
+/// Names of the two parts of a name.
+const GIVEN: &[&str] = &["given", "givenname", "first", "firstname", "forename"];
+const FAMILY: &[&str] = &["family", "familyname", "last", "lastname", "surname"];
 /// The member with the people whose words a text holds beside its author: who speaks in a chat without times, and who wrote
 /// the parts of a whole. Rules about data and `forget` know it, and no flow is told.
 pub(crate) const SAID_BY: &str = "said_by";
@@ -300,7 +303,11 @@ pub(crate) fn name_of_person(value: &Value) -> Option<String> {
         value.as_str().map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned)
     };
     match value {
-        Value::Object(members) => named(members, PERSONS).find_map(word),
+        Value::Object(members) => {
+            let name = |names: &[&str]| named(members, names).find_map(word);
+            let given_and_family = || Some(format!("{} {}", name(GIVEN)?, name(FAMILY)?));
+            name(PERSONS).or_else(given_and_family).or_else(|| name(FAMILY)).or_else(|| name(GIVEN))
+        }
         value => word(value),
     }
 }

@@ -245,34 +245,33 @@ pub(crate) fn conversation(record: &Map<String, Value>) -> Option<Vec<Message>> 
     });
     let common: Map<String, Value> =
         common.map(|(name, one)| (name.clone(), one.clone())).collect();
-    // A message without a time was sent with the one before it.
     let times = |members: &Map<String, Value>| {
         let own = members.iter().filter(|(name, one)| is_time(name) && !one.is_null());
-        let own: Map<String, Value> = own.map(|(name, one)| (name.clone(), one.clone())).collect();
-        (!own.is_empty()).then_some(own)
+        own.map(|(name, one)| (name.clone(), one.clone())).collect::<Map<String, Value>>()
     };
-    let mut time =
-        all.iter().filter_map(Value::as_object).find_map(times).or_else(|| times(record));
+    // The time of the conversation is that of its messages only where none says when it was sent.
+    let of_record = times(record);
+    let first = all.iter().filter_map(Value::as_object).map(&times).find(|time| !time.is_empty());
     let mut found = Vec::new();
     let notes =
         NOTES.iter().filter_map(|name| Some(format!("{name}: {}", said(record.get(*name)?)?)));
     let notes = notes.collect::<Vec<_>>().join("\n");
-    let dated = |mut members: Map<String, Value>, time: &Option<Map<String, Value>>| {
-        members.extend(time.iter().flatten().map(|(name, one)| (name.clone(), one.clone())));
+    let dated = |time: Map<String, Value>| {
+        let mut members = common.clone();
+        members.extend(time);
         members
     };
     if !notes.is_empty() {
-        let members = dated(common.clone(), &time);
-        found.push(Message { number: 0, text: notes, members });
+        let time = first.clone().unwrap_or_else(|| of_record.clone());
+        found.push(Message { number: 0, text: notes, members: dated(time) });
     }
     for (message, number) in all.iter().filter_map(Value::as_object).zip(1..) {
-        time = times(message).or(time);
         let Some(text) = WORDS.iter().find_map(|name| said(message.get(*name)?)) else { continue };
         let author = speakers(message).next();
         let own = message.iter().filter(|(name, _)| {
             !is_own(name) && !names_speaker(name) && !IDS.contains(&name.as_str())
         });
-        let mut members = dated(common.clone(), &time);
+        let mut members = dated(if first.is_some() { times(message) } else { of_record.clone() });
         members.extend(own.map(|(name, one)| (name.clone(), one.clone())));
         members.extend(author.map(|author| ("author".to_owned(), author.into())));
         add_people(&mut members, speakers(message));

@@ -21,6 +21,7 @@ use crate::contract::ids::Seq;
 use crate::contract::places::folded;
 use crate::contract::publish;
 use crate::contract::request::given_key;
+use crate::contract::source::Person;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{SourceWord, VersionKeys, VersionedItem, file_of};
 use crate::facts::agent_run::AgentRunFact;
@@ -323,7 +324,11 @@ pub(crate) fn lines_named(log: &Reader, named: &LinesNamed) -> Result<BTreeSet<D
         let event = entry.event()?;
         let is_meant = names_line(entry.seq, &event, |name| named.ids.contains(name))
             || named.before.is_some_and(|(day, zone)| entry.at.day_in(zone) < day);
-        let is_author = |part: &str| named.authors.iter().any(|one| folded(one) == folded(part));
+        let is_author = |part: &str| {
+            // Longer parts are texts.
+            let names = if part.len() <= 256 { Person::names_in(part) } else { BTreeSet::new() };
+            named.authors.iter().any(|one| names.contains(&folded(one)))
+        };
         if is_meant
             || !named.authors.is_empty()
                 && log.body(entry.seq)?.is_some_and(|line| has_part(&line, is_author))
