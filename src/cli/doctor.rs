@@ -499,7 +499,7 @@ fn look_at_forgetting(context: &Context, home: &Home, findings: &mut Findings) {
 fn look_at_noted(
     context: &Context,
     held: &HeldHome,
-    noted: std::io::Result<Option<tombstones::Found>>,
+    noted: std::io::Result<Option<tombstones::FileOfTombstones>>,
     findings: &mut Findings,
 ) {
     let damage = noted.ok().flatten().and_then(|found| found.damage);

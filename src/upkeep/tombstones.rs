@@ -88,7 +88,7 @@ impl Row {
 
 /// What the file holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FileOfTombstones {
     /// All lines that are whole.
     pub all: Tombstones,
     /// The first thing that is wrong.
@@ -143,9 +143,9 @@ impl Tombstone {
 }
 
 /// Reads the file; `None` where there is none.
-pub(crate) fn look(disk: &dyn Disk, path: &Path) -> io::Result<Option<Found>> {
+pub(crate) fn look(disk: &dyn Disk, path: &Path) -> io::Result<Option<FileOfTombstones>> {
     let Some(bytes) = disk.read_if_present(path)? else { return Ok(None) };
-    let mut found = Found::default();
+    let mut found = FileOfTombstones::default();
     for (line, number) in
         bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).zip(1..)
     {
@@ -170,7 +170,7 @@ pub(crate) fn look(disk: &dyn Disk, path: &Path) -> io::Result<Option<Found>> {
 
 /// Reads the file; nothing where there is none. A file in which a line is damaged is an error.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Tombstones> {
-    let Found { all, damage } = look(disk, path)?.unwrap_or_default();
+    let FileOfTombstones { all, damage } = look(disk, path)?.unwrap_or_default();
     match damage {
         None => Ok(all),
         Some(why) => Err(io::Error::new(io::ErrorKind::InvalidData, why)),
@@ -208,7 +208,7 @@ pub(crate) fn of_log(log: &Reader) -> Result<Tombstones, ReadError> {
 
 /// Adds to the file what it lacks, durably. Lines that are damaged go: the log says again what they said.
 pub(crate) fn add(disk: &dyn Disk, path: &Path, said: Tombstones) -> io::Result<()> {
-    let Found { all: known, damage } = look(disk, path)?.unwrap_or_default();
+    let FileOfTombstones { all: known, damage } = look(disk, path)?.unwrap_or_default();
     let mut all = known.clone();
     for (at, one) in said {
         all.entry(at).or_default().take(one);

@@ -536,6 +536,14 @@ nodes:
         "sent",
     ];
     let ran = setup.run(&args);
+    assert_eq!(ran.status.code(), Some(1), "{}", said(&ran));
+    assert!(said(&ran).contains("its prompt differs each time"), "{}", said(&ran));
+    assert!(!setup.path("sent/questions-1.jsonl").exists());
+
+    // A thread runs the flow once, so the import sees it.
+    let settings = setup.read("summarizer.toml");
+    setup.home.configure(&format!("{settings}\n[workers]\nisolation = \"thread\"\n"));
+    let ran = setup.run(&args);
     assert_eq!(ran.status.code(), Some(0), "{}", said(&ran));
     let first = setup.lines("sent/questions-1.jsonl");
     setup.write("answers.jsonl", &text_of(&first.iter().map(answered).collect::<Vec<_>>()));
