@@ -236,17 +236,28 @@ impl Pool {
     }
 
     /// Waits for the threads, which end when no task is left, or with a stop.
-    pub(crate) fn join(self) {
-        self.tasks.close();
-        self.paid.close();
-        for thread in self.threads {
+    pub(crate) fn join(mut self) {
+        self.close();
+        for thread in std::mem::take(&mut self.threads) {
             // A panic in a worker was reported as the failure of its attempt.
             let _ = thread.join();
         }
     }
 
-    /// Leaves the threads behind: the end of the process ends them.
+    /// Leaves the threads behind. Each ends after its step.
     pub(crate) fn abandon(self) {}
+
+    fn close(&self) {
+        self.tasks.close();
+        self.paid.close();
+    }
+}
+
+/// A process may begin another session, so no thread may wait for tasks that never come.
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 struct PoolThread {
