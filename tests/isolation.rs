@@ -248,6 +248,48 @@ fn no_worker_outlives_its_service_and_a_hanging_flow_does_not_hold_up_its_end() 
     }
 }
 
+/// How many threads of the attempts of a service there are.
+fn attempt_threads(service: u32) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{service}/task")).unwrap().flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    let is_one = |name: &String| name.starts_with("paid-") || name.starts_with("worker-starter");
+    names.filter(is_one).count()
+}
+
+/// A forgetting ends a session and begins the next one in the same process.
+#[test]
+fn no_thread_outlives_its_session_when_a_service_forgets_while_a_flow_hangs() {
+    let packs = [("bad.endless.v1", "outline.jinja2", ENDLESS.to_owned())];
+    let settings = format!(
+        "{QUICK}[workers]\ncount = 2\ngrace_on_shutdown = \"200 ms\"\nattempt_timeout = \"5 s\"\n"
+    );
+    let home = Home::with_packs(&settings, &packs);
+    let service = home.serve();
+    let completes = |id: &str| {
+        home.ask(id, FREE, &format!("The note {id} is short. It ends here."));
+        wait_until("the good summary", || {
+            home.acks(id).last().is_some_and(|ack| ack["status"] == "completed")
+        });
+    };
+    completes("first");
+    let before = attempt_threads(service.0.id());
+    assert!(before > 1, "{before}");
+    for id in ["first", "second", "third"] {
+        home.ask(&format!("bad-{id}"), "bad.endless.v1", "A note. It ends here.");
+        wait_until("a flow that hangs", || home.status()["requests"]["running"].as_u64() > Some(0));
+        home.ok(&["forget", &format!("{id}.txt")]);
+        completes(match id {
+            "first" => "second",
+            "second" => "third",
+            _ => "last",
+        });
+    }
+    wait_until("the end of the threads of earlier sessions", || {
+        attempt_threads(service.0.id()) == before
+    });
+    assert_eq!(service.terminate(), Some(0));
+}
+
 #[test]
 fn a_model_is_asked_by_the_service_and_its_key_stays_there() {
     let server = Server::start(vec![good()]);

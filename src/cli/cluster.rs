@@ -12,7 +12,7 @@ use super::causes::{held_by_another, log_failed, mark_failed};
 use super::failure::{Exit, Failure};
 use super::held_home::{HeldHome, is_forgetting, make_home};
 use super::home_key::store_options;
-use super::identity::random_bytes;
+use super::identity::{no_random_bytes, random_bytes};
 use super::interrupt::{listen, stopped};
 use super::lost_log::refuse_lost_log;
 use super::settings::load_config;
@@ -320,8 +320,7 @@ fn store_of(
 }
 
 fn me(access: &Access) -> Result<Member, Failure> {
-    let bytes = random_bytes::<16>()
-        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let bytes = random_bytes::<16>().map_err(|error| no_random_bytes(&error))?;
     let start = bytes.iter().take(8).fold(0, |start, byte| start << 8 | u64::from(*byte));
     Ok(Member { host: access.host.clone(), start })
 }

@@ -14,7 +14,7 @@ use super::causes::{
 use super::failure::{Exit, Failure};
 use super::flow_processes::processes_for;
 use super::home_key::store_options;
-use super::identity::{digest_setup, fresh, run_id, site_of};
+use super::identity::{digest_setup, fresh, no_random_bytes, run_id, site_of};
 use super::lost_log::{refuse_damaged_log, refuse_lost_log, refuse_other_log};
 use super::settings::{load_config, load_registry, shared_flows};
 use super::{Context, pasted, ui};
@@ -138,9 +138,7 @@ impl LockedHome {
     /// Opens the log, repairing it after a crash.
     pub(crate) fn open_store(&self, context: &Context) -> Result<Store, Failure> {
         let path = self.home.store();
-        let fresh = fresh().map_err(|error| {
-            Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
-        })?;
+        let fresh = fresh().map_err(|error| no_random_bytes(&error))?;
         let disk = Arc::clone(&context.machine.disk);
         let options = store_options(context, &self.config, &path)?;
         let store = Store::open(disk, &path, options, fresh, &mut |part| {

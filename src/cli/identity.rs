@@ -18,13 +18,22 @@ pub(super) fn run_id(now: Timestamp) -> Result<String, Failure> {
     if let Ok(fixed) = std::env::var("SUMMARIZER_TEST_RUN_ID") {
         return Ok(fixed);
     }
-    let random = random_bytes::<16>()
-        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let random = random_bytes::<16>().map_err(|error| no_random_bytes(&error))?;
     let stamp: String = now.to_string().chars().filter(|c| !matches!(c, '-' | ':')).collect();
     let stamp = stamp.split('.').next().unwrap_or_default();
     let mut suffix = String::new();
     push_hex(&mut suffix, &random[..4]);
     Ok(format!("run_{stamp}Z_{suffix}"))
+}
+
+/// Where the tickets of a session begin: no other session gives the same ones, also on another host.
+pub(super) fn first_ticket() -> Result<u64, Failure> {
+    let random = random_bytes::<6>().map_err(|error| no_random_bytes(&error))?;
+    Ok(random.iter().fold(0, |first, byte| first << 8 | u64::from(*byte)))
+}
+
+pub(super) fn no_random_bytes(error: &std::io::Error) -> Failure {
+    Failure::new(Exit::Storage, "cannot get random bytes").because(error)
 }
 
 /// How this run names itself.

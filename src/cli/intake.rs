@@ -9,7 +9,7 @@ use super::Context;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::importing;
-use super::identity::random_bytes;
+use super::identity::{no_random_bytes, random_bytes};
 use super::source_files::{GoneFile, gone_among, gone_of, name_for_home};
 use super::sum::flow_of;
 use crate::config::Config;
@@ -151,8 +151,7 @@ pub(super) fn request(
     command: &str,
     again: bool,
 ) -> Result<(String, String), Failure> {
-    let random = random_bytes()
-        .map_err(|error| Failure::new(Exit::Storage, "cannot get random bytes").because(&error))?;
+    let random = random_bytes().map_err(|error| no_random_bytes(&error))?;
     let now = context.machine.clock.now();
     let day = subject.day.map(|day| ("day".to_owned(), day.to_string().into()));
     let number = if again { now.0 } else { i64::try_from(subject.forgotten).unwrap_or(i64::MAX) };

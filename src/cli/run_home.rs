@@ -12,7 +12,7 @@ use super::causes::{engine_failed, held_by_another, not_published, service_faile
 use super::failure::{Exit, Failure};
 use super::flow_processes::start_processes;
 use super::held_home::{HeldHome, Part};
-use super::identity::{digest_setup, run_id, session_start, site_of};
+use super::identity::{digest_setup, first_ticket, run_id, session_start, site_of};
 use super::interrupt::listen;
 use super::lost_log::{log_trouble, refuse_damaged_log};
 use super::page::Page;
@@ -344,7 +344,7 @@ fn start_digests(
 ) -> Result<DigestThread, Failure> {
     let setup = digest_setup(context, home, config, log);
     let new_run = |now| run_id(now).unwrap_or_else(|_| format!("run_{}", now.0));
-    DigestThread::start(setup, orders.clone(), publishing, Box::new(new_run))
+    DigestThread::start(setup, orders.clone(), publishing, Box::new(new_run), first_ticket()?)
         .map_err(|error| Failure::new(Exit::Storage, "cannot start the digests").because(&error))
 }
 

@@ -22,7 +22,7 @@ use super::causes::{
 use super::failure::{Exit, Failure};
 use super::flow_processes::{processes_for, start_processes};
 use super::held_home::{HeldHome, LockedHome, Part, is_forgetting};
-use super::identity::{random_bytes, site_of};
+use super::identity::{first_ticket, no_random_bytes, random_bytes, site_of};
 use super::lost_log::refuse_damaged_log;
 use super::page::Page;
 use super::run_home::{
@@ -751,9 +751,7 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Following
         let (store, agreement) = (follower.into_store(), Box::new(leadership));
         let engine = Engine::open_agreed(store, agreement, options, now, &mut |_| {});
         let engine = engine.map_err(|error| engine_failed(&error))?;
-        let first = random_bytes::<6>().map_err(|error| no_random_bytes(&error))?;
-        let first = first.iter().fold(0, |first, byte| first << 8 | u64::from(*byte));
-        let aside = Aside::new(may_begin_again(context), first);
+        let aside = Aside::new(may_begin_again(context), first_ticket()?);
         let desk = order_desk(connect, me, &locked, engine.log())?;
         let leading = Leading { context, connect, me, terms, heartbeat, lookout, page, aside };
         let ended = leading.begin(LedHome { locked, index, engine, projector, publishing });
@@ -948,10 +946,6 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Leading<'
         }
         kept == Ok(true)
     }
-}
-
-fn no_random_bytes(error: &std::io::Error) -> Failure {
-    Failure::new(Exit::Storage, "cannot get random bytes").because(error)
 }
 
 fn member(host: &str) -> Result<Member, Failure> {

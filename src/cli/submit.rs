@@ -14,7 +14,7 @@ use super::all_new::all_new;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
 use super::held_home::make_home;
-use super::identity::random_bytes;
+use super::identity::{no_random_bytes, random_bytes};
 use super::inspect::sources_of;
 use super::intake::AGAIN;
 use super::outcome::{Made, Naming, made_lines, name_earlier};
@@ -299,9 +299,7 @@ impl SubmitArgs {
             input: Input::Ids { bus, ids: self.ids.clone() },
             notes: None,
         };
-        let random = random_bytes().map_err(|error| {
-            Failure::new(Exit::Storage, "cannot get random bytes").because(&error)
-        })?;
+        let random = random_bytes().map_err(|error| no_random_bytes(&error))?;
         let config = load_config(context)?;
         let home = Home::new(&context.home, &config);
         let build = |parts: &RequestParts| {

@@ -43,8 +43,6 @@ pub(super) fn parts_of(written: &str) -> Vec<String> {
         parts.push(part.join(" "));
     }
     parts.retain(|part| !part.is_empty());
-    let turned: Vec<String> = parts.iter().filter_map(|part| turned(part)).collect();
-    parts.extend(turned);
     parts
 }
 

@@ -100,8 +100,10 @@ impl Person {
         let mut names = BTreeSet::from([folded(written)]);
         for name in read.flat_map(|one| [one.name, one.address]).flatten() {
             let name = unquoted(&name);
-            names.extend(people::turned(&name).as_deref().map(folded));
-            names.extend([folded(people::bare(&name)), folded(&name)]);
+            let turned = people::turned(&name);
+            for one in std::iter::once(&name).chain(&turned) {
+                names.extend([folded(one), folded(people::bare(one))]);
+            }
         }
         names.remove("");
         names

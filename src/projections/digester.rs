@@ -616,8 +616,14 @@ impl<N: NoteCommitter> Journal for NoteJournal<N> {
     }
 }
 
+/// What a ticket is told that no order of this thread has.
+const NOT_KNOWN: &str =
+    "the service began anew before it carried the order out, or answered it already; give it again";
+
 #[derive(Default)]
 struct Answers {
+    /// The orders that are not carried out yet.
+    open: BTreeSet<u64>,
     ready: BTreeMap<u64, Result<Value, OrderError>>,
     /// What there was to tell when the thread looked last.
     overview: Value,
@@ -637,8 +643,11 @@ impl DigestClient {
     /// Leaves an order. The ticket fetches its answer.
     pub fn leave(&self, order: DigestOrder) -> Result<u64, String> {
         let ticket = self.next.fetch_add(1, Ordering::Relaxed);
+        // Under the lock, so that the thread does not answer before the order is known as open.
+        let mut answers = self.answers.0.lock();
         let busy = |_| "too many digest orders are waiting".to_owned();
         self.orders.try_send((ticket, order)).map_err(busy)?;
+        answers.open.insert(ticket);
         Ok(ticket)
     }
 
@@ -647,8 +656,8 @@ impl DigestClient {
         self.answers.0.lock().overview.clone()
     }
 
-    /// Waits a while for an answer; without one, the caller may wait again with the
-    /// same ticket.
+    /// Waits a while for an answer; without one, the caller may wait again with the same ticket. A ticket of another
+    /// session is refused: nobody carries its order out.
     pub(crate) fn fetch(&self, ticket: u64) -> Result<Value, OrderError> {
         let (answers, ready) = &*self.answers;
         let deadline = Instant::now() + PATIENCE;
@@ -656,6 +665,9 @@ impl DigestClient {
         loop {
             if let Some(answer) = answers.ready.remove(&ticket) {
                 return answer;
+            }
+            if !answers.open.contains(&ticket) {
+                return Err(OrderError::Refused(NOT_KNOWN.to_owned()));
             }
             if ready.wait_until(&mut answers, deadline).timed_out() {
                 let (what, done, all) = answers.progress;
@@ -678,12 +690,13 @@ pub(crate) struct DigestThread {
 
 impl DigestThread {
     /// Starts it. `new_run` names the runs of its own builds. `publishing` is asked when a build must
-    /// not wait longer for its summaries.
+    /// not wait longer for its summaries. Tickets are counted from `first`, a place of its own for each session.
     pub(crate) fn start(
         setup: DigestSetup,
         committer: Orders,
         publishing: Publishing,
         new_run: Box<dyn FnMut(Timestamp) -> String + Send>,
+        first: u64,
     ) -> std::io::Result<DigestThread> {
         let (orders, inbox) = bounded(WAITING_MAX);
         let (stopping, stopped) = bounded(1);
@@ -691,7 +704,7 @@ impl DigestThread {
         let client = DigestClient {
             orders,
             answers: Arc::clone(&answers),
-            next: Arc::new(AtomicU64::new(1)),
+            next: Arc::new(AtomicU64::new(first)),
         };
         let journal = NoteJournal::new(committer, &setup.log, &setup.machine);
         let watched = Arc::clone(&answers);
@@ -775,6 +788,7 @@ impl Keeper {
                     self.tell(answers);
                     let (kept, ready) = answers;
                     let mut kept = kept.lock();
+                    kept.open.remove(&ticket);
                     kept.ready.insert(ticket, answer);
                     while kept.ready.len() > ANSWERS_KEPT {
                         kept.ready.pop_first();
@@ -1003,6 +1017,27 @@ mod tests {
 
     fn at(text: &str) -> Timestamp {
         parse_instant(text).unwrap().at
+    }
+
+    #[test]
+    fn a_ticket_of_another_session_is_not_waited_for() {
+        let (orders, _inbox) = bounded(WAITING_MAX);
+        let client =
+            DigestClient { orders, answers: Arc::default(), next: Arc::new(AtomicU64::new(7)) };
+        let refused = client.fetch(3);
+        assert!(
+            matches!(&refused, Err(OrderError::Refused(why)) if why == NOT_KNOWN),
+            "{refused:?}"
+        );
+        let ticket = client.leave(DigestOrder::Reselect).unwrap();
+        assert_eq!(client.fetch(ticket).unwrap()["ticket"], ticket, "it is under way");
+        // The thread answers, and the caller may have heard it before.
+        let mut answers = client.answers.0.lock();
+        answers.open.remove(&ticket);
+        answers.ready.insert(ticket, Ok(json!({"changed": true})));
+        drop(answers);
+        assert_eq!(client.fetch(ticket).unwrap()["changed"], true);
+        assert!(client.fetch(ticket).is_err());
     }
 
     #[test]
