@@ -1516,6 +1516,7 @@ fn damage_of_the_file_of_what_was_forgotten_is_told_and_mended_from_the_log() {
         (whole[..first].to_vec(), "it lacks what was forgotten on 2026-03-05"),
         (whole[first..].to_vec(), "line 1: it was line 2"),
         (Vec::new(), "it is empty"),
+        (whole[..whole.len() - 1].to_vec(), "its last line has no end"),
     ] {
         for command in [&["drain"][..], &["verify"], &["doctor"]] {
             std::fs::write(&path, &damaged).unwrap();
@@ -1525,7 +1526,14 @@ fn damage_of_the_file_of_what_was_forgotten_is_told_and_mended_from_the_log() {
             assert_eq!(std::fs::read(&path).unwrap(), whole, "{command:?} {why}");
         }
     }
-    assert!(!all_told(&home, &["drain"]).contains("damaged"));
+    for command in [&["drain"][..], &["verify"], &["doctor"]] {
+        std::fs::remove_file(&path).unwrap();
+        let told = all_told(&home, command);
+        assert!(told.contains("run/forgotten.jsonl was missing"), "{command:?}: {told}");
+        assert_eq!(std::fs::read(&path).unwrap(), whole, "{command:?}");
+    }
+    let told = all_told(&home, &["drain"]);
+    assert!(!told.contains("damaged") && !told.contains("missing"), "{told}");
     // With the log lost, only the file knows. The line is named, and what to do.
     std::fs::write(&path, &flipped).unwrap();
     std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();

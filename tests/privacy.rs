@@ -683,6 +683,13 @@ fn with_authors() -> Vec<(&'static str, String)> {
         ("page-prop.html", page("", &format!("<div itemprop=author itemscope><span itemprop=name>{AUTHOR}</span></div>"))),
         ("page-meta.html", page("", &format!("<div itemprop=author itemscope><meta itemprop=name content='{AUTHOR}'></div>"))),
         ("page-class.html", page("", &format!("<p class='entry-byline'>By {AUTHOR} · 5 min read</p>"))),
+        ("page-card.html", page("", &format!("<p>Posted by <span class='fn'>{AUTHOR}</span></p>"))),
+        ("headed.md", format!("### {AUTHOR} — 10:01\n\n{said}\n\n### Bo Lind — 10:02\n\n{others}\n")),
+        ("tabs.txt", format!("0:01\t{AUTHOR}\t{said}\n0:09\tBo Lind\t{others}\n")),
+        ("dashes.txt", format!("[00:00.00] {AUTHOR} - {said}\n[75:10.20] Bo Lind - {others}\n")),
+        ("russian.md", format!("---\nАвтор: {AUTHOR}\n---\n\n{said}\n")),
+        ("chinese.txt", format!("作者：{AUTHOR}\n\n{said}\n")),
+        ("two-names.csv", format!("First Name,Last Name,note\nOttoline,Hay,{said}\nOttoline,Hay,{said}\n")),
         ("projects.json", json!([{"name": "Well", "description": "Plans.", "prompt_template": "", "creator": {"full_name": AUTHOR},
             "docs": [{"filename": "oven.txt", "content": said}]}]).to_string()),
     ];
@@ -700,7 +707,10 @@ fn with_authors() -> Vec<(&'static str, String)> {
 }
 
 /// Columns that name an author, with the names of their files.
-const COLUMNS: [(&str, &str); 16] = [
+const COLUMNS: [(&str, &str); 19] = [
+    ("who.csv", "Who"),
+    ("gemaakt.csv", "gemaakt door"),
+    ("sozdal.csv", "Создал"),
     ("author-name.csv", "Author Name"),
     ("authors.csv", "author(s)"),
     ("created-by.csv", "created_by"),

@@ -567,16 +567,22 @@ impl HeldHome {
         added.map_err(|error| unnoted(&error))
     }
 
-    /// Makes run/forgotten.jsonl again from the log where it is damaged, or lacks what was forgotten last. A home of an
-    /// earlier release has no such file, and a copy may lack it: that is no damage.
+    /// Makes run/forgotten.jsonl again from the log where it is missing or damaged, or lacks what was forgotten last. Where a
+    /// forgetting is under way, it was not written yet.
     fn mend_forgotten(&mut self, context: &Context) -> Result<(), Failure> {
         let (disk, path) = (&*context.machine.disk, self.home.forgotten());
         let found = tombstones::look(disk, &path).map_err(|error| unnoted(&error))?;
         let Some(found) = found else {
-            return match self.engine.log().has_destroyed_keys() {
-                true => self.note_forgotten(context),
-                false => Ok(()),
-            };
+            if !self.engine.log().has_destroyed_keys() {
+                return Ok(());
+            }
+            self.note_forgotten(context)?;
+            let marked = forget_mark::read(disk, &self.home.forgetting());
+            if marked.map_err(|error| unmarked(&error))?.is_none() {
+                let told = "run/forgotten.jsonl was missing and was made again from the log";
+                context.ui.complain(format!("{} {told}", ui::yellow("warning:")));
+            }
+            return Ok(());
         };
         let last = forget::last_at(self.engine.log()).map_err(|error| not_forgotten(&error))?;
         let lacks = last.filter(|at| !found.all.contains_key(at));

@@ -52,7 +52,7 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
     };
     let title = said("title").or_else(|| first_heading(&out));
     let mut members = author(said("creator"));
-    add_people(&mut members, commented_by);
+    add_people(&mut members, commented_by.into_iter().chain(said("lastModifiedBy")));
     Ok(Document {
         kind: "docx",
         text: out.trim_end().to_owned(),
@@ -323,7 +323,7 @@ mod tests {
         let comments = r#"<w:comments xmlns:w="w"><w:comment w:id="0" w:author="Ben"><w:p><w:r>
             <w:t>Too dear.</w:t></w:r></w:p></w:comment><w:comment w:id="1" w:author="Al"><w:p/></w:comment></w:comments>"#;
         let core = r#"<c:coreProperties xmlns:c="c" xmlns:dc="dc"><dc:title>Roof offer</dc:title>
-            <dc:creator>Ana</dc:creator></c:coreProperties>"#;
+            <dc:creator>Ana</dc:creator><c:lastModifiedBy>Ed</c:lastModifiedBy></c:coreProperties>"#;
         let bytes = zip(&[
             ("word/document.xml", body),
             ("word/footnotes.xml", notes),
@@ -341,6 +341,7 @@ mod tests {
             (read.title.as_deref(), &read.members["author"]),
             (Some("Roof offer"), &Value::from("Ana"))
         );
+        assert_eq!(read.members["said_by"], Value::from(vec!["Ben", "Ed"]));
         assert!(docx(&zip(&[("word/document.xml", "<w:document")])).unwrap_err().contains("XML"));
     }
 

@@ -221,7 +221,17 @@ pub(crate) fn names_people(name: &str) -> bool {
 /// Everybody whom a record names as one who wrote it or a part of it, by name and by address, as it is written.
 pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = String> {
     let named = members.iter().filter(|(name, _)| names_people(name));
-    named.flat_map(|(_, value)| names_of(value)).chain(said_by(members))
+    let in_two = in_two_parts(members);
+    named.flat_map(|(_, value)| names_of(value)).chain(in_two).chain(said_by(members))
+}
+
+/// The name of somebody whose two names stand in members of their own: `First Name` and `Last Name`.
+pub(crate) fn in_two_parts(members: &Map<String, Value>) -> Option<String> {
+    let part = |names: &[&str]| {
+        let words = named(members, names).filter_map(Value::as_str).map(str::trim);
+        words.into_iter().find(|word| !word.is_empty()).map(str::to_owned)
+    };
+    Some(format!("{} {}", part(GIVEN)?, part(FAMILY)?))
 }
 
 /// Who says a record that looks like a message.
@@ -305,8 +315,8 @@ pub(crate) fn name_of_person(value: &Value) -> Option<String> {
     match value {
         Value::Object(members) => {
             let name = |names: &[&str]| named(members, names).find_map(word);
-            let given_and_family = || Some(format!("{} {}", name(GIVEN)?, name(FAMILY)?));
-            name(PERSONS).or_else(given_and_family).or_else(|| name(FAMILY)).or_else(|| name(GIVEN))
+            let in_two = || in_two_parts(members);
+            name(PERSONS).or_else(in_two).or_else(|| name(FAMILY)).or_else(|| name(GIVEN))
         }
         value => word(value),
     }

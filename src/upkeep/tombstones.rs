@@ -161,6 +161,9 @@ pub(crate) fn look(disk: &dyn Disk, path: &Path) -> io::Result<Option<FileOfTomb
             found.damage.get_or_insert_with(|| format!("line {number}: {why}"));
         }
     }
+    if !bytes.is_empty() && !bytes.ends_with(b"\n") {
+        found.damage.get_or_insert_with(|| "its last line has no end".to_owned());
+    }
     if found.all.is_empty() && found.damage.is_none() {
         // It is written only when something was forgotten.
         found.damage = Some("it is empty".to_owned());
@@ -276,6 +279,12 @@ mod tests {
             let found = look(disk, path).unwrap().unwrap();
             assert!(found.damage.is_some() || found.all == said, "byte {at}");
             assert!(!found.all.is_empty(), "byte {at}: whole lines stay");
+        }
+        // At the end of a line, only the log knows that something is missing.
+        for end in (0..bytes.len()).filter(|end| *end == 0 || bytes[end - 1] != b'\n') {
+            disk.replace(path, &bytes[..end], MODE).unwrap();
+            let found = look(disk, path).unwrap().unwrap();
+            assert!(found.damage.is_some(), "the file ends at byte {end}");
         }
         let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
         disk.replace(path, &[lines[0], lines[2]].concat(), MODE).unwrap();

@@ -110,20 +110,26 @@ struct SaidBy<'a> {
     is_timed: bool,
 }
 
-/// `[14:03] Ana: hello`, `Ana: hello`, `**Ana:** hello`, `Ana (14:03): hello`, and `Ana  14:03` above the words.
+/// `[14:03] Ana: hello`, `Ana: hello`, `**Ana:** hello`, `Ana (14:03): hello`, `0:03 Ana hello` with tabs between,
+/// `[0:03] Ana - hello`, and `Ana  14:03` or `### Ana — 14:03` above the words.
 fn turn<'a>(line: &'a str, below: Option<&'a str>) -> Option<SaidBy<'a>> {
     if let Some(Line { name: Some(name), text, .. }) = read(line) {
         return Some(SaidBy { name, words: text, is_timed: true });
     }
     let line = line.trim_start_matches([MARK, '\u{feff}', ' ']);
-    let (is_timed, line) = stamp(line).map_or((false, line), |(_, rest)| (true, rest));
+    let stamped = stamp(line).map(|(_, rest)| rest).or_else(|| after_time(line));
+    let (is_timed, line) = (stamped.is_some(), stamped.unwrap_or(line));
     let bytes = line.as_bytes();
     let is_digit =
         |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
     let in_clock = |at: usize| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1));
     let mut colons = line.match_indices(':').map(|(at, _)| at).take(COLONS_MAX);
-    if let Some(at) = colons.find(|at| !in_clock(*at)) {
-        let (written, words) = (&line[..at], &line[at + 1..]);
+    let colon = colons.find(|at| !in_clock(*at)).map(|at| (at, ":"));
+    // Behind a time, other signs stand for it.
+    let others = ["\t", " - ", " – ", " — "].into_iter().filter(|_| is_timed);
+    let ends = others.filter_map(|sign| Some((line.find(sign)?, sign))).chain(colon);
+    if let Some((at, sign)) = ends.min_by_key(|(at, _)| *at) {
+        let (written, words) = (&line[..at], &line[at + sign.len()..]);
         let (name, is_behind) = without_time(written);
         let is_said = words.trim_matches(['*', '_', ' ']).chars().any(char::is_alphabetic);
         return (is_person(name) && is_said && !words.starts_with("//")).then_some(SaidBy {
@@ -138,6 +144,21 @@ fn turn<'a>(line: &'a str, below: Option<&'a str>) -> Option<SaidBy<'a>> {
     Some(SaidBy { name, words, is_timed: true })
 }
 
+/// What stands behind the time of a recording: `75:10`, `[00:01:02.480]`, `0:03` before a tab.
+fn after_time(line: &str) -> Option<&str> {
+    let open = line.strip_prefix(['[', '(']);
+    let line = open.unwrap_or(line);
+    let rest =
+        line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, ':' | '.' | ','));
+    let time = &line[..line.len() - rest.len()];
+    let rest = if open.is_some() { rest.strip_prefix([']', ')'])? } else { rest };
+    let is_time = time.starts_with(|c: char| c.is_ascii_digit())
+        && time.ends_with(|c: char| c.is_ascii_digit())
+        && time.contains(':');
+    let behind = rest.trim_start_matches([' ', '\t', '\u{a0}']);
+    (is_time && behind.len() < rest.len()).then_some(behind)
+}
+
 /// A name, also one with initials or a title.
 fn is_person(name: &str) -> bool {
     is_name(name) || is_name(&name.replace('.', ""))
@@ -145,7 +166,7 @@ fn is_person(name: &str) -> bool {
 
 /// A name without the marks around it and without the time behind it, and whether there was one.
 fn without_time(written: &str) -> (&str, bool) {
-    const AROUND: [char; 7] = ['*', '-', '–', '>', '_', ' ', ','];
+    const AROUND: [char; 10] = ['*', '-', '–', '—', '>', '_', ' ', ',', '#', '•'];
     let written = written.trim_matches(AROUND);
     if let Some((name, inner)) =
         written.strip_suffix([')', ']']).and_then(|rest| rest.rsplit_once(['(', '[']))
@@ -157,7 +178,7 @@ fn without_time(written: &str) -> (&str, bool) {
     let behind = begins.map(|(at, _)| (&written[..at], &written[at..]));
     let timed = behind
         .into_iter()
-        .find(|(_, behind)| is_time(behind.trim_matches(['@', '|', '-', '–', ',', ' '])));
+        .find(|(_, behind)| is_time(behind.trim_matches(['@', '|', '-', '–', '—', '·', ',', ' '])));
     match timed {
         Some((name, _)) => (name.trim_matches(AROUND), true),
         None => (written, false),

@@ -645,7 +645,7 @@ fn names_writer(word: &str) -> bool {
 }
 
 /// Whether an attribute says that its element names who wrote the page: `rel=author`, `itemprop=author`, a class such as
-/// `p-author` or `byline`.
+/// `p-author`, `byline` or `fn`.
 fn says_author(attribute: &str, value: &str) -> Option<bool> {
     let words: Vec<String> = value.split_whitespace().map(str::to_ascii_lowercase).collect();
     match attribute {
@@ -653,8 +653,9 @@ fn says_author(attribute: &str, value: &str) -> Option<bool> {
         "rel" | "itemprop" => words.iter().any(|word| names_writer(word)).then_some(false),
         "class" => {
             let is_one = |part: &str| matches!(part, "author" | "authors" | "byline");
-            let named = words.iter().any(|word| word.split(['-', '_']).any(is_one));
-            named.then_some(false)
+            // `fn` is the whole name in the card of somebody.
+            let names = |word: &String| word == "fn" || word.split(['-', '_']).any(is_one);
+            words.iter().any(names).then_some(false)
         }
         _ => None,
     }

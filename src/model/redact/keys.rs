@@ -141,6 +141,22 @@ const LABELS: [&str; 41] = [
     "parola",
     "пароль",
 ];
+/// Words after which `:` or `=` announces a secret of several words.
+const PHRASES: [&str; 11] = [
+    "passphrase",
+    "pass phrase",
+    "password phrase",
+    "seed phrase",
+    "seed words",
+    "recovery phrase",
+    "recovery words",
+    "backup phrase",
+    "mnemonic phrase",
+    "frase semilla",
+    "phrase de récupération",
+];
+/// Most words of such a secret.
+const PHRASE_WORDS_MAX: usize = 24;
 /// Those that also end a longer word: `Benutzerpasswort`, `dbpassword`.
 const IN_COMPOUNDS: [&str; 7] =
     ["password", "passwd", "passphrase", "passwort", "kennwort", "wachtwoord", "lösenord"];
@@ -276,8 +292,12 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
     if let Some(label) = bare.strip_suffix([':', '=', '：']) {
         let label =
             label.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]".contains(c));
-        let secret = announced_by(label, || &text[value()], quote.is_some())?;
-        return Some(if secret == Announced::Header { header_value(text, at) } else { value() });
+        return Some(match announced_by(label, || &text[value()], quote.is_some())? {
+            Announced::Value => value(),
+            Announced::Phrase if quote.is_some() => value(),
+            Announced::Phrase => phrase(text, at),
+            Announced::Header => header_value(text, at),
+        });
     }
     if is_in_cell(before) || is_in_element(before) {
         let value = value();
@@ -332,6 +352,8 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
 enum Announced {
     /// A word.
     Value,
+    /// Words.
+    Phrase,
     /// The rest of the line.
     Header,
 }
@@ -373,6 +395,9 @@ fn announced_by<'t>(label: &str, word: impl Fn() -> &'t str, is_quoted: bool) ->
         // "My password is: hunter2".
         let verb = VERBS.iter().find(|verb| ends_with_word(&label, verb));
         let label = verb.map_or(&*label, |verb| label[..label.len() - verb.len()].trim_end());
+        if let Some(word) = PHRASES.iter().find(|word| ends_with_word(label, word)) {
+            return (!is_spoken(label, word) || is_secret()).then_some(Announced::Phrase);
+        }
         let is_label = |word: &&&str| {
             ends_with_word(label, word) || (IN_COMPOUNDS.contains(*word) && label.ends_with(**word))
         };
@@ -436,6 +461,26 @@ fn value(text: &str, at: usize, quote: Option<char>) -> Range<usize> {
     };
     let word = rest.split(ends).next().unwrap_or_default();
     at..at + word.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '!', '?', '*']).len()
+}
+
+/// From `at`, the words of a line up to a sign, without the blanks behind them.
+fn phrase(text: &str, at: usize) -> Range<usize> {
+    let end = ceil(text, at + VALUE_BYTES_MAX);
+    let first = value(text, at, None);
+    let is_sign = |c: char| c.is_control() || is_quote(c) || ".,;:!?()[]{}<>|*".contains(c);
+    let line = text[first.end..end].split(is_sign).next().unwrap_or_default();
+    let (mut place, mut last, mut words) = (first.end, first.end, 1);
+    for piece in line.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        if words == PHRASE_WORDS_MAX {
+            break;
+        }
+        if !word.is_empty() {
+            (last, words) = (place + word.len(), words + 1);
+        }
+        place += piece.len();
+    }
+    at..last
 }
 
 /// Whether a word is no ordinary word: it has a digit, a sign inside, or capitals inside.
