@@ -560,8 +560,12 @@ impl Replaced {
             let earlier = found[..target].iter().filter(|when| when.date.is_some() == is_day);
             starts.extend(earlier.map(|when| when.mention.start));
         }
-        let contrasted = found.windows(2).filter(|pair| words.is_contrasted(&pair[0], &pair[1]));
-        starts.extend(contrasted.map(|pair| pair[0].mention.start));
+        let replaced = |pair: &&[DateTimeMention]| {
+            words.is_contrasted(&pair[0], &pair[1]) || words.is_given_up(&pair[0], &pair[1])
+        };
+        starts.extend(found.windows(2).filter(replaced).map(|pair| pair[0].mention.start));
+        let left = found.iter().filter(|when| words.is_left(when));
+        starts.extend(left.map(|when| when.mention.start));
         let denied = |when: &&DateTimeMention| words.is_denied(when);
         let is_another = found.iter().any(|when| !words.is_denied(when));
         // `Why not tomorrow?` proposes the day.
@@ -610,6 +614,9 @@ struct WordsAround<'t, 'a> {
 }
 
 impl<'t, 'a> WordsAround<'t, 'a> {
+    /// Words between a denial and a day.
+    const NEAR: usize = 6;
+
     fn of(text: &'t Text<'a>, sentence: usize) -> WordsAround<'t, 'a> {
         WordsAround { text, sentence, tokens: text.tokens_of(sentence) }
     }
@@ -652,13 +659,37 @@ impl<'t, 'a> WordsAround<'t, 'a> {
 
     /// `We do not meet today but tomorrow`: a word of contrast stands before the second day, and a denial before the first.
     fn is_contrasted(&self, first: &DateTimeMention, second: &DateTimeMention) -> bool {
-        /// Words between the denial and the first day.
-        const NEAR: usize = 6;
+        let contrasts = &lexicon().dates.contrasts;
         let at = self.place(first.mention.start);
         let is_denial = |at: usize| lexicon().denials.contains(self.word(at));
-        let contrasts = &lexicon().dates.contrasts;
         self.phrase_before(second, contrasts).is_some()
-            && (at.saturating_sub(NEAR)..at).any(is_denial)
+            && (at.saturating_sub(Self::NEAR)..at).any(is_denial)
+    }
+
+    /// `We cannot meet on Monday, let us meet on Tuesday`: a denial stands beside the first day, and behind it words that
+    /// propose something in its place.
+    fn is_given_up(&self, first: &DateTimeMention, second: &DateTimeMention) -> bool {
+        let instead = &lexicon().dates.instead;
+        let behind = self.place(first.mention.end)..self.tokens.len();
+        let is_proposed = |at: usize| instead.starts(|next| self.word(at + next)).is_some();
+        self.is_near_denial(first)
+            && !self.is_near_denial(second)
+            && behind.into_iter().any(is_proposed)
+    }
+
+    /// Whether a word near a day denies, and no comma stands between the two: `Am Montag geht es nicht`.
+    fn is_near_denial(&self, when: &DateTimeMention) -> bool {
+        let (begin, end) = (self.place(when.mention.start), self.place(when.mention.end));
+        let near = begin.saturating_sub(Self::NEAR)..(end + Self::NEAR).min(self.tokens.len());
+        let is_of_clause = |at: usize| {
+            let (from, to) = match at < begin {
+                true => (self.tokens[at].end as usize, when.mention.start),
+                false => (when.mention.end, self.tokens[at].start as usize),
+            };
+            self.source().get(from..to).is_some_and(|between| !between.contains([',', ';', ':']))
+        };
+        let mut denials = near.filter(|at| lexicon().denials.contains(self.word(*at)));
+        denials.any(is_of_clause)
     }
 
     /// Whether a word denies it: `not on Monday`, `heute nicht, sondern morgen`.
@@ -699,6 +730,24 @@ impl<'t, 'a> WordsAround<'t, 'a> {
         let joint = format!(" {} ", self.word(at));
         let is_joint = lexicon().dates.joints.iter().any(|one| fold(one) == fold(&joint));
         self.is_moved(at, !is_joint)
+    }
+
+    /// Whether something was moved away from this day to no other one: `postponed from 3 March to a later date`.
+    fn is_left(&self, when: &DateTimeMention) -> bool {
+        let dates = &lexicon().dates;
+        let is_span = when.last.is_some() || when.until.is_some();
+        let Some(at) = self.phrase_before(when, &dates.moved_from).filter(|_| !is_span) else {
+            return false;
+        };
+        let end = self.place(when.mention.end);
+        let is_verb = |words: usize| {
+            let begin = at.checked_sub(words);
+            begin.is_some_and(|begin| {
+                dates.moves.starts(|next| self.word(begin + next)) == Some(words)
+            })
+        };
+        let has_no_other = dates.unnamed.starts(|next| self.word(end + next)).is_some();
+        has_no_other && self.is_moved(at, true) || is_verb(1) || is_verb(2)
     }
 
     /// Whether it reads as a span but is a move from its beginning to its end.
@@ -1094,6 +1143,12 @@ mod tests {
             ("On se voit non pas aujourd'hui mais demain.", "2026-02-12"),
             ("Au lieu de lundi, nous nous voyons mardi.", "2026-02-17"),
             ("La réunion est reportée du lundi au mercredi.", "2026-02-18"),
+            ("We cannot meet on Monday, let us meet on Tuesday.", "2026-02-17"),
+            ("We can't do the review on Monday, Tuesday is better.", "2026-02-17"),
+            ("Am Montag geht es nicht, lieber am Dienstag.", "2026-02-17"),
+            ("Wir können uns nicht am Montag treffen, stattdessen am Dienstag.", "2026-02-17"),
+            ("No podemos vernos el lunes, mejor el martes.", "2026-02-17"),
+            ("On ne peut pas se voir lundi, plutôt mardi.", "2026-02-17"),
             ("Non il 3 maggio 2026 ma il 5 maggio 2026.", "2026-05-05"),
             ("Não em 3 de maio de 2026, mas em 5 de maio de 2026.", "2026-05-05"),
         ] {
@@ -1102,7 +1157,19 @@ mod tests {
                 all.iter().map(String::as_str).filter(|when| !when.is_empty()).collect();
             assert_eq!(dated, [expected], "{source}");
         }
+        for source in [
+            "The review is postponed from 3 March to a later date.",
+            "Postponed from 3 March to a later date.",
+            "The review was postponed from 3 March.",
+            "Die Sitzung wurde vom 3. März auf einen späteren Termin verschoben.",
+            "La reunión se aplaza del 3 de marzo a una fecha posterior.",
+            "La réunion est reportée du 3 mars à une date ultérieure.",
+        ] {
+            let all = found(source, Some("2026-02-11"));
+            assert!(all.iter().all(|when| when.is_empty()), "{source}: {all:?}");
+        }
         for (source, expected) in [
+            ("We cannot meet on Monday.", "2026-02-16"),
             ("Why not tomorrow?", "2026-02-12"),
             ("No, on Monday we meet.", "2026-02-16"),
             ("The form is not due until Monday.", "2026-02-16"),
