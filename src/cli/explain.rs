@@ -15,6 +15,10 @@ use super::registry::HomeNames;
 use super::{Context, ui};
 use crate::control::question::Question;
 
+/// Reasons why a source was not read, as an item counts them.
+const UNUSED_CUT: &str = "unused_cut_for_size";
+const UNUSED_BY_FLOW: &str = "unused_by_flow";
+
 /// Most characters of a quote on one line.
 const QUOTE_CHARS_MAX: usize = 200;
 
@@ -171,7 +175,9 @@ fn sources(context: &Context, lines: &mut Vec<String>, explained: &Value, name: 
             1 => format!("  {name}, {size} of text"),
             _ => {
                 let id = text(&source["id"]);
-                let who = messages.get(&id).map(|who| format!("{who}, ")).unwrap_or_default();
+                let own = source["who"].as_str().map(plain_line);
+                let who = messages.get(&id).cloned().or(own);
+                let who = who.map(|who| format!("{who}, ")).unwrap_or_default();
                 format!("  [{}] {who}{id}, {size} of text", at + 1)
             }
         };
@@ -182,6 +188,26 @@ fn sources(context: &Context, lines: &mut Vec<String>, explained: &Value, name: 
     if explained["sources_omitted"].as_u64().is_some_and(|count| count > 0) {
         lines.push(format!("  and {} more sources", explained["sources_omitted"]));
     }
+    lines.extend(not_read(&explained["selection"]));
+}
+
+/// How many sources the flow did not read, and why.
+fn not_read(selection: &Value) -> Option<String> {
+    let count = |name: &str| selection["counts"][name].as_u64().unwrap_or(0);
+    let (skipped, all) = (count("skipped"), count("sources"));
+    let reasons = selection["skip_reasons"].as_object().into_iter().flatten();
+    let reasons: Vec<String> = reasons
+        .filter(|(_, count)| count.as_u64() != Some(0))
+        .map(|(reason, count)| match reason.as_str() {
+            "empty_content" => format!("{count} without text"),
+            UNUSED_CUT => format!("{count} left out by the flow because of the size"),
+            UNUSED_BY_FLOW => format!("{count} that no input of the flow asks for"),
+            other => format!("{count} {other}"),
+        })
+        .collect();
+    let line =
+        format!("{skipped} of {} not read: {}", ui::count(all, "source"), reasons.join(", "));
+    (skipped > 0).then(|| format!("  {}", ui::yellow(&line)))
 }
 
 /// The program that asked, the flow and model that answered, and the time.
@@ -350,5 +376,24 @@ fn proof_of_flow(lines: &mut Vec<String>, explained: &Value) {
     for attempt in list(&explained["attempts"]) {
         let times = [&attempt["started_at"], &attempt["ended_at"]].map(text).join(" to ");
         lines.push(format!("  attempt {} {times}", attempt["attempt"]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sources_that_were_not_read_are_counted_with_the_reason() {
+        let selection = |skipped: u64, reasons: Value| json!({"counts": {"sources": 3, "used": 3 - skipped, "skipped": skipped}, "skip_reasons": reasons});
+        assert_eq!(not_read(&selection(0, json!({}))), None);
+        let told =
+            not_read(&selection(2, json!({"unused_by_flow": 1, "empty_content": 1}))).unwrap();
+        assert!(
+            told.contains("2 of 3 sources not read: 1 without text, 1 that no input"),
+            "{told}"
+        );
     }
 }

@@ -403,8 +403,9 @@ fn add(
         };
         input.from = Some(binding.clone());
         // The texts of the sources go where they were asked for.
-        if matches!(binding, Binding::Text | Binding::Sources) {
-            inputs.iter_mut().for_each(|input| input.main = input.name == *name);
+        match matches!(binding, Binding::Text | Binding::Sources) {
+            true => inputs.iter_mut().for_each(|input| input.main = input.name == *name),
+            false => input.main = false,
         }
     }
     record.seal(files, context.machine.clock.now().to_string());
@@ -433,6 +434,10 @@ fn add(
     } else {
         context.ui.out(format!("{} {}", label(flow_id, variant), record.integrity.pack_hash));
     }
+    let of_inputs = findings.iter().filter(|one| one.place.starts_with(lint::INPUTS));
+    of_inputs.for_each(|one| {
+        context.ui.talk(format!("{} {}: {}", yellow("warning"), one.place, one.message));
+    });
     if differs(used) {
         context.ui.talk("`summarizer reload --accept-mutations` binds the flow id to the new pack");
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::dag::{Binding, Node};
-use super::pack::{LoadedPack, Step};
+use super::pack::{LoadedPack, Step, named_main_input};
 use super::render::Undefined;
 use super::{parameters, roles};
 use crate::contract::schema;
@@ -82,6 +82,9 @@ pub(crate) fn lint(record: &FlowPackRecord, files: &PackFiles) -> Vec<Finding> {
     findings.0.sort();
     findings.0
 }
+
+/// Where the inputs of a record stand.
+pub(crate) const INPUTS: &str = "io_contract.inputs";
 
 /// Bindings that no run can follow: the texts of the sources go to the main input, a list of
 /// sources goes into a list, and no text goes into a number.
@@ -245,8 +248,16 @@ fn check_contract(pack: &LoadedPack, findings: &mut Findings) {
     if contract.inputs.iter().filter(|input| input.main).count() > 1 {
         findings.error("io_contract.inputs", "more than one input is marked main");
     }
-    if pack.main_input().is_none() {
-        findings.warn("io_contract.inputs", "no input can receive the texts of the sources");
+    match pack.main_input() {
+        None => findings.warn("io_contract.inputs", "no input can receive the texts of the sources"),
+        Some(name) if named_main_input(&pack.record).is_none() => findings.warn(
+            format!("io_contract.inputs.{name}"),
+            format!(
+                "is bound to nothing, and gets the texts of the sources because of its name and type; \
+                 `registry add --bind {name}=text` says so, and another input can be named instead"
+            ),
+        ),
+        Some(_) => {}
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) use outcome::EvidenceRef;
 pub use outcome::{CallRecord, FlowError, FlowErrorClass, FlowOutcome, ReplyCache};
 pub(crate) use outcome::{FlowProblem, StoppedBy};
 pub use pack::LoadedPack;
-pub(crate) use pack_facts::PackFacts;
+pub(crate) use pack_facts::{PackFacts, is_name_of_text};
 pub use python::{PythonJail, PythonSettings};
 #[cfg(any(test, feature = "internals"))]
 pub use render::RENDERED_BYTES_MAX;

@@ -16,7 +16,7 @@ use crate::model::builtin::fill::hints::Hints;
 
 use super::connection_files::ConnectionFiles;
 use super::dag::{BadFlow, Binding, FlowFile, InputDef, Node, ValueType};
-use super::pack_facts::PackFacts;
+use super::pack_facts::{PackFacts, is_name_of_text};
 use super::pictures;
 use super::plan::{self, Plan};
 use super::project::{BadProjection, Form, Projection};
@@ -27,7 +27,7 @@ use super::source_ids::IdClaims;
 use super::yaml;
 use super::{dag, flex, parameters, python_variables as python};
 use crate::contract::{json as canonical, schema};
-use crate::registry::{FlowPackRecord, PackError, PackFiles};
+use crate::registry::{FlowPackRecord, IoInput, PackError, PackFiles};
 
 /// Why a pack cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -602,25 +602,39 @@ fn variable_prefixes(plan: &Plan, environment: &Map<String, Value>) -> Vec<Strin
     prefixes.into_iter().collect()
 }
 
+/// The input that the record names; else the one that is the likeliest for a text. An input that is bound to something
+/// else gets no text.
 fn main_input(record: &FlowPackRecord, flow: &FlowFile) -> Option<String> {
     let declared = &record.io_contract.inputs;
-    if let Some(input) = declared.iter().find(|input| input.main) {
+    if let Some(input) = named_main_input(record) {
         return Some(input.name.clone());
     }
+    let is_bound = |name: &str| declared.iter().any(|one| one.name == name && one.from.is_some());
     let is_required = |input: &&InputDef| {
         declared
             .iter()
             .find(|other| other.name == input.name)
             .map_or(input.default.is_none(), |d| d.required)
     };
-    let usable = || flow.inputs.iter().filter(|input| !input.is_chat_history);
-    let of = |kind: ValueType| usable().find(|input| input.kind == kind);
-    let required = usable().filter(|input| input.kind == ValueType::String).find(is_required);
-    required
-        .or_else(|| of(ValueType::String))
-        .or_else(|| of(ValueType::List))
-        .or_else(|| of(ValueType::Object))
-        .map(|input| input.name.clone())
+    let usable =
+        flow.inputs.iter().filter(|input| !input.is_chat_history && !is_bound(&input.name));
+    let ranked = usable.filter_map(|input| {
+        let kind = MAIN_KINDS.iter().position(|kind| *kind == input.kind)?;
+        Some(((!is_name_of_text(&input.name), !is_required(&input), kind), input))
+    });
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, input)| input.name.clone())
+}
+
+/// Kinds of inputs that can get the texts of the sources.
+pub(super) const MAIN_KINDS: [ValueType; 3] =
+    [ValueType::String, ValueType::List, ValueType::Object];
+
+/// The input that a record says gets the texts of the sources: by its mark, or by where it comes from.
+pub(super) fn named_main_input(record: &FlowPackRecord) -> Option<&IoInput> {
+    use crate::registry::binding::Binding as From;
+    let declared = &record.io_contract.inputs;
+    let gets_texts = |input: &&IoInput| matches!(input.from, Some(From::Text | From::Sources));
+    declared.iter().find(|input| input.main).or_else(|| declared.iter().find(gets_texts))
 }
 
 /// The flow that a flow file holds. Where it is invalid because a file beside it is no text, that file is named.

@@ -15,6 +15,27 @@ use crate::contract::json as canonical;
 use crate::registry::FlowPackRecord;
 use crate::registry::binding;
 
+/// Usual names of the input of a flow that is a text.
+const NAMES_OF_TEXTS: [&str; 12] = [
+    "body",
+    "chunks",
+    "content",
+    "document",
+    "documents",
+    "events",
+    "input",
+    "items",
+    "messages",
+    "session",
+    "sources",
+    "text",
+];
+
+/// Whether an input of this name usually is the text that a flow is about.
+pub(crate) fn is_name_of_text(name: &str) -> bool {
+    NAMES_OF_TEXTS.contains(&name.to_lowercase().as_str())
+}
+
 /// The facts of one pack in one variant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PackFacts {

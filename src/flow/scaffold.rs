@@ -3,7 +3,7 @@
 use super::dag;
 use super::dag::FlowFile;
 use super::folder::{FlowOnDisk, flow_file};
-use super::pack::{LoadError, flow_of};
+use super::pack::{LoadError, MAIN_KINDS, flow_of};
 use crate::registry::{
     DeclaredOutputs, FlowPackRecord, IoContract, IoInput, IoOutput, PackFiles, RECORD_VERSION,
     Status,
@@ -52,6 +52,12 @@ fn record_of(
     entry: String,
 ) -> Result<FlowPackRecord, LoadError> {
     let flow = read(&entry, files)?;
+    let may_be_main: Vec<&str> = flow
+        .inputs
+        .iter()
+        .filter(|input| !input.is_chat_history && MAIN_KINDS.contains(&input.kind))
+        .map(|input| input.name.as_str())
+        .collect();
     let inputs = flow.inputs.iter().map(|input| IoInput {
         name: input.name.clone(),
         kind: match input.kind {
@@ -61,7 +67,8 @@ fn record_of(
         }
         .to_owned(),
         required: input.default.is_none(),
-        main: false,
+        // The only one that can get the texts of the sources.
+        main: may_be_main == [input.name.as_str()],
         from: None,
     });
     // What an aggregation node gives is a metric, and no output of a line.

@@ -12,7 +12,7 @@ use crate::contract::privacy::Confinement;
 use crate::contract::request::{Input, Request};
 use crate::contract::time::Day;
 use crate::contract::versions::COMMON_PARAMS;
-use crate::flow::{PackFacts, PythonJail, PythonSettings};
+use crate::flow::{PackFacts, PythonJail, PythonSettings, is_name_of_text};
 use crate::registry::label;
 
 /// The day that a request names. A request with another value was refused when it arrived.
@@ -53,23 +53,11 @@ fn is_known(name: &str, pack: &PackFacts) -> bool {
 /// by the name of an input or by a usual one. A name that the flow does not know is no mistake of
 /// itself, because producers add their own; one that is nearly a known name is.
 pub(super) fn wrong_param(name: &str, pack: &PackFacts) -> Option<String> {
-    const INPUTS: [&str; 12] = [
-        "body",
-        "chunks",
-        "content",
-        "document",
-        "documents",
-        "events",
-        "input",
-        "items",
-        "messages",
-        "session",
-        "sources",
-        "text",
-    ];
     let known = is_known(name, pack);
     let folded = name.to_lowercase();
-    if pack.is_text_input(name) || (!known && INPUTS.contains(&folded.as_str())) {
+    // Of a flow that gives its sources to no input, a text is read in their place.
+    let may_be_one = !known || pack.main_input().is_none();
+    if pack.is_text_input(name) || (may_be_one && is_name_of_text(name)) {
         return Some(format!(
             "the parameter {name} would replace the text of the sources that the request names; \
              leave it out, or put the text into a source of its own"
