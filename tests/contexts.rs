@@ -466,6 +466,52 @@ fn a_conversation_of_a_named_file_is_a_session() {
     home.ok(&["verify"]);
 }
 
+/// A message of which only the day is known is told with its day, and its session has no hour: not in the prompt, not in
+/// what a person is shown.
+#[test]
+fn a_day_without_a_clock_time_stays_a_day_in_a_session() {
+    let home = Home::without_data();
+    let chat = json!({"id": "c1", "title": "Lease", "messages": [
+        {"role": "user", "author": "Ana", "date": "2026-02-11", "content": "Who signs the lease of the flat?"},
+        {"role": "assistant", "author": "Ben", "date": "2026-02-12", "content": "The tenant signs the lease."},
+        {"role": "user", "author": "Ana", "date": "2026-02-12", "content": "Then I will sign it tomorrow."}]});
+    write(&home.path("buses"), "other/chats.jsonl", format!("{chat}\n"));
+    home.ask("named", SESSION, "document_summary", "other", &["chats.jsonl#c1"], json!({}));
+    home.ok(&["drain"]);
+    let prompt = home.prompts("named");
+    for label in
+        ["[m1 Ana (user) 2026-02-11]", "[m2 Ben (assistant) 2026-02-12]", "[m3 Ana (user)]"]
+    {
+        assert!(prompt.contains(label), "{label}: {prompt}");
+    }
+    let mut told = prompt;
+    let of_file = home.ack("named")["summary"]["summary_id"].as_str().unwrap().to_owned();
+    let shown = home.run(&["explain", &of_file]);
+    told.push_str(&String::from_utf8(shown.stdout).unwrap());
+    assert!(
+        told.contains("[1] 2026-02-11 Ana, ") && told.contains("[2] 2026-02-12 Ben, "),
+        "{told}"
+    );
+    let file = home.path("chat.json");
+    std::fs::write(&file, chat.to_string()).unwrap();
+    home.ok(&["add", file.to_str().unwrap()]);
+    let listed = home.ok(&["--json", "read"]);
+    let sessions = listed.iter().filter(|one| one["source_type"] == "session");
+    let ids: Vec<&str> = sessions.map(|one| one["summary_id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 2, "{listed:?}");
+    for id in ids {
+        let explained = home.ok(&["--json", "explain", id, "--show-prompts"]);
+        told.push_str(&explained[0]["prompts"].to_string());
+        let shown = home.run(&["explain", id]);
+        told.push_str(&String::from_utf8(shown.stdout).unwrap());
+    }
+    assert!(told.contains("] 2026-02-12 Ben,"), "{told}");
+    // Noon in UTC, and on the clock of the home.
+    for hour in ["12:00", "07:00"] {
+        assert!(!told.contains(hour), "{hour}: {told}");
+    }
+}
+
 /// A clock time without an offset is told as written, whatever kind of file writes it.
 #[test]
 fn clock_times_without_an_offset_are_kept_in_every_kind_of_file() {

@@ -15,11 +15,11 @@ use super::Context;
 use super::prose::plain_line;
 use super::settings::load_config;
 use crate::contract::places::folded;
-use crate::contract::source::zoned;
 use crate::contract::time::Timestamp;
 use crate::contract::versions::file_of_item;
 use crate::markup::document::is_known_by_title;
 use crate::upstream::Family;
+use crate::upstream::context::of_event;
 use crate::upstream::record_names::{has_cell, is_called, is_row, own_names, shown_row};
 
 /// Ends of names of files that hold one text, and no events with names of their own.
@@ -160,11 +160,12 @@ pub(super) fn messages(context: &Context, ids: &BTreeSet<&str>) -> BTreeMap<Stri
             return;
         }
         let Ok(event) = serde_json::from_str::<Value>(line) else { return };
-        let at =
-            event["timestamp_ms"].as_i64().and_then(|ms| zoned(Timestamp(ms), config.timezone));
-        let at = at.map(|at| at.format("%Y-%m-%d %H:%M").to_string());
-        let who = event["author"].as_str().or(event["role"].as_str()).map(plain_line);
-        let parts: Vec<String> = at.into_iter().chain(who).collect();
+        let at = event["timestamp_ms"].as_i64().map(Timestamp);
+        let mut said = of_event(&event, config.timezone);
+        said.set_filed(&event, at, config.timezone);
+        let clock = said.time().and(at).map(|at| at.clock_in(config.timezone));
+        let who = said.speaker().map(plain_line);
+        let parts: Vec<String> = said.day.clone().into_iter().chain(clock).chain(who).collect();
         found.insert(id.unwrap_or_default().to_owned(), parts.join(" "));
     });
     found.retain(|_, said| !said.is_empty());

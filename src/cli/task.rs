@@ -111,8 +111,10 @@ fn tell_apart(tasks: &mut [Value], zone: Tz) {
     for task in tasks.iter_mut().filter(|task| times[text(task, "source")].len() > 1) {
         if let Ok(moment) = parse_instant(text(task, "named_at")) {
             let at = moment.at;
-            let (day, clock) = (at.day_in(zone), at.clock_in(zone));
-            task["source"] = format!("{}, {day} {clock}", text(task, "source")).into();
+            // Of some sources only the day is known.
+            let clock = (task["has_clock"] != false).then(|| format!(" {}", at.clock_in(zone)));
+            let (day, clock) = (at.day_in(zone), clock.unwrap_or_default());
+            task["source"] = format!("{}, {day}{clock}", text(task, "source")).into();
         }
     }
 }

@@ -214,6 +214,7 @@ pub fn tasks(
                     "task_id": task_id(task.id), "text": task.text, "due": task.due, "open": open,
                     "closed": task.closed.map(Closed::told), "summary_id": item.summary_id,
                     "source": item.name(), "project": item.project, "named_at": item.at.to_string(),
+                    "has_clock": item.has_clock,
                 }));
             }
         }

@@ -196,6 +196,9 @@ pub struct SourceLine {
     pub record_sha256: Option<String>,
     /// Why its text cannot be read now.
     pub problem: Option<String>,
+    /// When a message of a file was written, and who wrote it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
     /// Its normalized text, when that was asked for and fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -266,7 +269,7 @@ pub fn explain(
         &around.home.buses,
         Arc::clone(&around.index),
     );
-    let texts = Texts::read(&upstream, &story);
+    let texts = Texts::read(&upstream, &story, around.config.timezone);
     let item = &story.item;
     let generated = item["outputs"]["model_generated"].as_bool().unwrap_or(true);
     let published = published(around, &story.summary);

@@ -1,13 +1,16 @@
 //! The texts a summary was made from, read again from the places the log recorded; where there were
 //! more sources than it records, the others are looked up by their ids, which are in the item.
 
-use serde_json::Value;
+use chrono_tz::Tz;
+use serde_json::{Map, Value};
 
 use super::SourceLine;
 use super::story::Story;
 use crate::contract::hash::sha256;
+use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
 use crate::model::SourceText;
+use crate::upstream::context::of_members;
 use crate::upstream::other::OtherFiles;
 use crate::upstream::recompute::{self, Place};
 use crate::upstream::{Family, Upstream};
@@ -27,10 +30,12 @@ pub(crate) struct Texts {
     plain: Vec<Option<String>>,
     /// Whether every text could be read.
     pub complete: bool,
+    /// The zone of the home.
+    zone: Tz,
 }
 
 impl Texts {
-    pub(super) fn read(upstream: &Upstream, story: &Story) -> Texts {
+    pub(super) fn read(upstream: &Upstream, story: &Story, zone: Tz) -> Texts {
         let title = story.item["selection"]["title_as_text"] == true;
         let mut texts = Texts {
             sources: Vec::new(),
@@ -38,6 +43,7 @@ impl Texts {
             recorded: 0,
             plain: Vec::new(),
             complete: true,
+            zone,
         };
         let mut files = OtherFiles::default();
         for (file, place) in story.places.iter() {
@@ -111,6 +117,7 @@ impl Texts {
         match recompute::text_at(upstream, files, &at) {
             Ok(found) => {
                 line.record_sha256 = Some(sha256(&found.record).hex());
+                line.who = found.message.as_ref().and_then(|message| self.said_by(message));
                 if found.is_file {
                     plain = String::from_utf8(found.record).ok();
                 }
@@ -124,6 +131,15 @@ impl Texts {
         self.sources.push(SourceText { id: line.id.clone(), text: read });
         self.lines.push(line);
         self.plain.push(plain);
+    }
+
+    /// When a message of a file was written, and who wrote it: `2026-02-11 10:00 Ana`.
+    fn said_by(&self, message: &Map<String, Value>) -> Option<String> {
+        let said = of_members(message, self.zone);
+        let clock = said.time().map(|at| Timestamp(at.timestamp_millis()).clock_in(self.zone));
+        let who = said.speaker().map(str::to_owned);
+        let parts: Vec<String> = said.day.clone().into_iter().chain(clock).chain(who).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
     }
 
     /// The places that were recorded.

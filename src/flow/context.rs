@@ -387,18 +387,21 @@ mod tests {
             author: Person,
             role: Option<String>,
             ts: Option<String>,
+            #[serde(default)]
+            day: Option<String>,
         }
         let vectors = include_str!("../../tests/golden/markup/sessions.json");
         let vectors: Vec<Vector> = serde_json::from_str(vectors).unwrap();
         for Vector { name, zone, messages, text } in vectors {
             let (mut known, mut texts) = (Vec::new(), Vec::new());
-            for Message { id, text, author, role, ts } in messages {
+            for Message { id, text, author, role, ts, day } in messages {
                 texts.push(SourceText { id: id.clone(), text });
                 known.push(SourceContext {
                     id,
                     author: Some(author).filter(|one| *one != Person::default()),
                     role,
                     ts,
+                    day,
                     ..SourceContext::default()
                 });
             }

@@ -24,8 +24,7 @@ pub(super) struct MessageClock {
 impl MessageClock {
     /// A clock for all messages of a session.
     pub(super) fn of(messages: &[SourceContext], zone: Option<Tz>) -> MessageClock {
-        let times = || messages.iter().filter_map(|one| local_time(one, zone));
-        let days = || times().map(|at| at.date());
+        let days = || messages.iter().filter_map(|one| local_day(one, zone));
         let first = days().next();
         // On a single day the times alone are clear.
         MessageClock { zone, day: first.filter(|first| days().all(|day| day == *first)) }
@@ -37,9 +36,12 @@ impl MessageClock {
     }
 
     pub(super) fn time_of(&mut self, message: &SourceContext) -> Option<String> {
-        let at = local_time(message, self.zone)?;
-        let is_known = self.day.replace(at.date()) == Some(at.date());
-        Some(at.format(if is_known { "%H:%M" } else { "%Y-%m-%d %H:%M" }).to_string())
+        let day = local_day(message, self.zone)?;
+        let is_known = self.day.replace(day) == Some(day);
+        let day = (!is_known).then(|| day.to_string());
+        let clock = local_time(message, self.zone).map(|at| at.format("%H:%M").to_string());
+        let told: Vec<String> = day.into_iter().chain(clock).collect();
+        (!told.is_empty()).then(|| told.join(" "))
     }
 }
 
@@ -47,6 +49,12 @@ impl MessageClock {
 fn local_time(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDateTime> {
     let at = message.time()?;
     Some(zone.map_or_else(|| at.naive_local(), |zone| at.with_timezone(&zone).naive_local()))
+}
+
+/// The day of a message: that of its time, or the only thing that is known of its time.
+fn local_day(message: &SourceContext, zone: Option<Tz>) -> Option<NaiveDate> {
+    let written = || message.day.as_deref()?.parse().ok();
+    local_time(message, zone).map(|at| at.date()).or_else(written)
 }
 
 /// The time of a source on the clocks of a zone, with the offset that tells the zone. A time that was written

@@ -19,7 +19,7 @@ use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
 use crate::markup::members::{
-    add_people, authors, beyond_context, folded, name_of_person, named, people_of, speakers,
+    TIMES, add_people, authors, beyond_context, folded, name_of_person, named, people_of, speakers,
 };
 use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
@@ -125,6 +125,17 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// The values that may be the time of a record: those of the named fields, and then those under another usual name,
+    /// such as `date_modified` of an item that says nothing else.
+    fn times<'r>(&self, record: &'r Value) -> impl Iterator<Item = &'r Value> {
+        let named_fields = self.time.iter().filter_map(|path| at_path(record, path));
+        let members = record.as_object().filter(|_| self.otherwise != Otherwise::Nothing);
+        let usual = members.into_iter().flat_map(|members| named(members, TIMES));
+        named_fields.chain(usual)
+    }
+}
+
 /// Imports one file: JSON lines, one JSON array, or an object with a list of items. One record and
 /// some text is held at a time, however large the file is, and a hash of each id that the records give themselves.
 pub(crate) fn import_file(
@@ -210,7 +221,7 @@ fn event(
     record: &Value,
     zone: Tz,
 ) -> Result<(Timestamp, NewRecord), LeftOut> {
-    let written = written_time(mapping.time.iter().filter_map(|path| at_path(record, path)), zone);
+    let written = written_time(mapping.times(record), zone);
     let written = written.map(|written| with_clock(written, record));
     let at = written.as_ref().and_then(|written| time(written, zone));
     let role = word(record, &mapping.role);
@@ -558,6 +569,31 @@ pub(super) fn time(value: &Value, zone: Tz) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_item_of_a_feed_has_the_only_time_that_it_names() {
+        let time_of = |member: &str| {
+            let item = json!({"id": "1", "title": "Roof", "content_text": "It leaks.", member: "2026-02-11T10:00:00Z"});
+            let found = event(&Mapping::feed(), "f.json", &item, Tz::UTC);
+            let value = found.unwrap_or_else(|why| panic!("{member}: {why}")).1.value;
+            (value["timestamp_ms"].clone(), value["timestamp"].clone())
+        };
+        for member in [
+            "date_published",
+            "date_modified",
+            "dateModified",
+            "updated",
+            "updated_at",
+            "created_at",
+        ] {
+            let expected = (1_770_804_000_000_i64.into(), "2026-02-11T10:00:00+00:00".into());
+            assert_eq!(time_of(member), expected, "{member}");
+        }
+        let both = json!({"id": "1", "content_text": "It leaks.", "date_modified": "2026-03-01T10:00:00Z",
+            "date_published": "2026-02-11T10:00:00Z"});
+        let (at, _) = event(&Mapping::feed(), "f.json", &both, Tz::UTC).unwrap();
+        assert_eq!(at.0, 1_770_804_000_000);
+    }
     use crate::import::{TakenBack, take_back};
     use crate::os::real::HostDisk;
 

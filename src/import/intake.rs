@@ -17,6 +17,7 @@ use super::partition::{Appender, RecordKey, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
 use super::stream::each_record;
+use super::turn_record::{event_id_of, record_of};
 use super::{
     DatesRead, Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed,
     fields, mail, name_of, talks,
@@ -24,8 +25,7 @@ use super::{
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{said, together};
-use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, zoned};
-use crate::contract::stable_id::{Part, document_id, stable_id};
+use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{day_name, file_of_item, item_name, shown_name};
 use crate::contract::vocabulary::{Bus, SummaryKind};
@@ -567,62 +567,14 @@ impl<'a> Intake<'a> {
         };
         let mut messages = Vec::new();
         for turn in &one.turns {
-            let publish = together([one.publish, turn.publish]);
-            let id = event_id_of(&one, turn);
-            let mut value = json!({
-                "schema_version": "event.v1",
-                "event_id": id,
-                "timestamp_ms": turn.at.0,
-                "content": turn.text,
-                "role": turn.role,
-                "conversation_id": one.id,
-                "event_kind": "chat_turn",
-                "event_subkind": fields::subkind_of(&turn.role),
-                "source": {
-                    "source_system": one.system,
-                    "source_record_id": turn.id,
-                    "source_uri": file.name,
-                },
-            });
-            for (name, known) in [
-                ("title", &one.title),
-                ("project", &project),
-                ("author", &turn.author),
-                (FORWARDED_FROM, &turn.forwarded_from),
-                (REPLY_TO_AUTHOR, &turn.reply_to_author),
-            ] {
-                if let Some(known) = known {
-                    value[name] = json!(known);
-                }
-            }
-            if let Some(publish) = publish {
-                value["publish"] = json!(publish);
-            }
-            if turn.local_only {
-                value[LOCAL_ONLY] = true.into();
-            }
-            match (turn.precision, zoned(turn.at, self.target.zone)) {
-                (TimePrecision::Local, Some(at)) => {
-                    fields::note_local(&mut value, at.naive_local());
-                }
-                (TimePrecision::Day, Some(at)) => {
-                    value["date"] = at.date_naive().to_string().into();
-                }
-                (TimePrecision::Unknown, _) => {
-                    let (name, word) = TimePrecision::UNKNOWN;
-                    value[name] = word.into();
-                }
-                _ => {
-                    let written = turn.written.map(|at| at.to_rfc3339());
-                    written.into_iter().for_each(|at| value["timestamp"] = at.into());
-                }
-            }
+            let mut record = record_of(&one, turn, &file.name, self.target.zone);
+            self.file_under_project(&mut record.value);
+            let publish = said(record.value.get("publish"));
             match turn.standing {
                 Standing::Shown => talk.publish = together([talk.publish, publish]),
-                Standing::Hidden => value["standing"] = json!("hidden"),
-                Standing::OtherBranch => value["standing"] = json!("other_branch"),
+                Standing::Hidden => record.value["standing"] = json!("hidden"),
+                Standing::OtherBranch => record.value["standing"] = json!("other_branch"),
             }
-            let record = NewRecord { order: turn.at.0, id, value };
             if turn.standing == Standing::Shown {
                 messages.push((turn.at, record.key()));
             }
@@ -757,19 +709,6 @@ fn said_by_part(part: &Document) -> Value {
 fn title_as_name(parts: &[Document]) -> Option<&str> {
     let [only] = parts else { return None };
     only.title.as_deref().filter(|_| is_known_by_title(only.kind))
-}
-
-/// The id of the event of a message. Ids of messages are unique in their conversation only.
-fn event_id_of(chat: &Conversation, turn: &Turn) -> String {
-    let hash = sha256(&turn.text).hex();
-    let parts = [
-        Part::Text("event"),
-        Part::Labelled("source", chat.system),
-        Part::Labelled("conversation", &chat.id),
-        Part::Labelled("message", &turn.id),
-        Part::Labelled("content", &hash),
-    ];
-    stable_id("evt", &parts)
 }
 
 /// An event as a document: its text, and what is known of it.

@@ -36,6 +36,7 @@ mod sessions;
 mod slack;
 mod stream;
 mod talks;
+mod turn_record;
 mod turns;
 pub(crate) mod units;
 mod xml;

@@ -17,7 +17,7 @@ use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
 use crate::markup::members::{
     TIMES, TITLES, add_people, in_two_parts, named, names_people, people_of, people_within, said_by,
 };
-use crate::markup::records::{List, Record, json_record, value_of};
+use crate::markup::records::{List, Record, json_record, line_of_open_quote, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
 use crate::model::builtin::text::tables::title_rank;
 use crate::upstream::context::tags_of;
@@ -341,6 +341,13 @@ pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
     if kind == FileKind::Json {
         let outputs = || notebook::outputs(&decode::text(bytes)?);
         return prompt_templates(bytes).or_else(outputs);
+    }
+    if kind == FileKind::Csv {
+        let line = line_of_open_quote("csv", &decode::text(bytes)?)?;
+        let what = format!(
+            "the quote that begins in line {line} has no end, so all behind it is one cell"
+        );
+        return Some(LeftOut::Attachment(what));
     }
     if !matches!(kind, FileKind::Markdown | FileKind::Text | FileKind::Latex) {
         return None;

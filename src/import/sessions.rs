@@ -13,6 +13,7 @@ use super::NewRecord;
 use crate::contract::source::zoned;
 use crate::contract::stable_id::{Part, list_hash, stable_id};
 use crate::contract::time::{Day, Timestamp};
+use crate::upstream::moment::Moment;
 
 /// The rule that cuts sessions, in their records.
 const CUTTER: &str = "pause.v1";
@@ -51,10 +52,11 @@ pub(super) fn cut(mut talk: Talk, gap_ms: i64, zone: Tz) -> Vec<(Day, NewRecord)
     let begin = |messages: &Vec<(Timestamp, String)>| zoned(messages[0].0, zone);
     let days: Vec<_> = spans.iter().map(|one| begin(one).map(|at| at.date_naive())).collect();
     let named = spans.iter().zip(&days).map(|(messages, day)| {
-        let form = match days.iter().filter(|other| *other == day).count() {
-            1 => "%Y-%m-%d",
-            _ => "%Y-%m-%d %H:%M",
-        };
+        let (at, is_alone) =
+            (messages[0].0, days.iter().filter(|other| *other == day).count() == 1);
+        // A message of which only the day is known counts as its noon, which nobody said.
+        let is_day = Moment::Day(at.day_in(zone)).event_millis(zone) == at.0;
+        let form = if is_alone || is_day { "%Y-%m-%d" } else { "%Y-%m-%d %H:%M" };
         let title = talk.title.as_deref().zip(begin(messages));
         let name = title.filter(|_| days.len() > 1);
         let name = name.map(|(title, at)| format!("{title}, {}", at.format(form)));
@@ -171,6 +173,9 @@ mod tests {
         let expected =
             ["Family, 2026-02-10", "Family, 2026-02-11 07:00", "Family, 2026-02-11 15:00"];
         assert_eq!(named(&[0, 8, 16]), expected.map(|name| (name.into(), json!(["Family"]))));
+        // A day without a time counts as its noon in UTC, which nobody said.
+        let expected = ["Family, 2026-02-10", "Family, 2026-02-11", "Family, 2026-02-11 22:00"];
+        assert_eq!(named(&[0, 14, 23]), expected.map(|name| (name.into(), json!(["Family"]))));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::{ImportError, disk_error};
 use crate::contract::json::exact;
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
-use crate::markup::records::{OF_FEEDS, feed_name, is_feed};
+use crate::markup::records::{AUTHORS_OF_FEEDS, OF_FEEDS, feed_authors, feed_name};
 use crate::os::{Disk, DiskFile, Open};
 use crate::upstream::lines::{BUS_LINE_BYTES_MAX, Lines};
 
@@ -32,8 +32,6 @@ const LISTS: [&str; 4] = ["items", "articles", "entries", "results"];
 pub(super) const FEED_TITLE: &str = "feed_title";
 /// The authors of its feed, as an item without an author gets them. They are part of no id.
 pub(super) const FEED_AUTHORS: &str = "feed_authors";
-/// Members of a JSON Feed that name its authors, in the newer and the older form.
-const AUTHORS_OF_FEEDS: [&str; 2] = ["authors", "author"];
 const MARK: &[u8] = b"\xef\xbb\xbf";
 const READ_BYTES: usize = 256 << 10;
 
@@ -54,8 +52,7 @@ pub(super) fn each_record(
     let is_private = publish::said_by_record(&head) == Some(false);
     let is_local_only = says_local_only(&head);
     let feed = feed_name(&head);
-    let authors =
-        AUTHORS_OF_FEEDS.iter().find_map(|name| head.get(*name)).filter(|_| is_feed(&head));
+    let authors = feed_authors(&head);
     if matches!(shape, Shape::Lines) {
         return each_line(&opened, file, take);
     }

@@ -11,21 +11,22 @@ use super::collect::NamedFile;
 use super::kind::FileKind;
 use super::read::{self, Readers};
 use super::stream::each_record;
+use super::turn_record::record_of;
 use super::{
     Clock, ImportError, LeftOut, NewRecord, decode, disk_error, feed, fields, mail, talks,
 };
 use crate::contract::places::DataPlaces;
 use crate::contract::publish::{said_by_record, together};
 use crate::contract::source::{
-    InputContext, Labels, Origin, Person, RECORD_ID, SourceContext, SourceKind, TimePrecision,
-    Window, add_person, zoned,
+    InputContext, Labels, Origin, RECORD_ID, SourceContext, SourceKind, Window,
 };
 use crate::contract::time::Timestamp;
 use crate::markup::document::{Document, PROJECT, is_known_by_title};
 use crate::model::SourceText;
 use crate::os::{Disk, InPlace};
-use crate::upstream::context::{of_event, of_members};
+use crate::upstream::context::{of_event, of_members, window_of};
 use crate::upstream::dated;
+use crate::upstream::resolve::only;
 use crate::upstream::text::normalize;
 
 /// The input of one summary.
@@ -199,15 +200,7 @@ pub(crate) fn each_unit(
                 Ok(())
             })?;
             problems.into_iter().for_each(|why| take(Err(why)));
-            // A session has a window: its events are messages of who says them.
-            let times = || events.iter().map(|event| event.order);
-            let (start, end) = (times().min().map(Timestamp), times().max().map(Timestamp));
-            let window = Window { start, end, timezone: Some(zone.name().to_owned()) };
-            let unit = of_events(file, events, zone);
-            unit.into_iter().for_each(|mut unit| {
-                unit.context.window = Some(window.clone());
-                take(Ok(unit));
-            });
+            of_messages(file, events, zone).into_iter().for_each(|unit| take(Ok(unit)));
             Ok(())
         }
         FileKind::JsonFeed => {
@@ -387,12 +380,7 @@ fn said_of(record: &NewRecord) -> Option<bool> {
 fn event(record: &NewRecord, at: Option<Timestamp>, zone: Tz) -> (String, SourceContext) {
     let mut context = of_event(&record.value, zone);
     context.id = record.id.clone();
-    if context.ts.is_none()
-        && context.day.is_none()
-        && let Some(at) = at.and_then(|at| zoned(at, zone))
-    {
-        context.set_time(at, zone);
-    }
+    context.set_filed(&record.value, at, zone);
     let text = record.value["content"].as_str().unwrap_or_default();
     (normalize(text).into_owned(), context)
 }
@@ -429,32 +417,41 @@ fn titled(mut unit: Unit, title: Option<String>) -> Unit {
     unit
 }
 
+/// When a session begins, and its window.
+fn session_of(session: &mut SourceContext, messages: &[SourceContext], zone: Tz) -> Window {
+    let window = window_of(messages, None, zone);
+    session.begin(&window, messages, zone);
+    Window { timezone: Some(zone.name().to_owned()), ..window }
+}
+
+/// Loose messages as a session; `None` when none has words.
+fn of_messages(file: &NamedFile, events: Vec<NewRecord>, zone: Tz) -> Option<Unit> {
+    let mut unit = of_events(file, events, zone)?;
+    let sources = &unit.context.sources;
+    let title = only(sources.iter().map(|source| source.title.as_deref()));
+    let mut session = SourceContext {
+        id: unit.name.clone(),
+        kind: SourceKind::Session,
+        title: title.or_else(|| Some(unit.name.clone())),
+        origin: Origin { path: Some(file.name.clone()), ..Origin::default() },
+        ..SourceContext::default()
+    };
+    unit.context.window = Some(session_of(&mut session, sources, zone));
+    unit.context.whole = Some(session);
+    Some(unit)
+}
+
 /// A conversation as the person saw it last; `None` when nothing in it has words.
 fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit> {
     let (mut texts, mut sources) = (Vec::new(), Vec::new());
     for turn in one.turns.iter().filter(|turn| turn.standing == Standing::Shown) {
-        let mut context = SourceContext {
-            id: turn.id.clone(),
-            role: Some(turn.role.clone()),
-            author: turn.author.as_deref().and_then(Person::parse),
-            local_only: turn.local_only,
-            ..SourceContext::default()
-        };
-        turn.forwarded_from.iter().for_each(|name| add_person(&mut context.places, name));
-        match (turn.precision, zoned(turn.at, zone)) {
-            (TimePrecision::Day, Some(at)) => context.day = Some(at.date_naive().to_string()),
-            (TimePrecision::Unknown, _) | (_, None) => {}
-            (precision, Some(at)) => {
-                context.set_time(turn.written.unwrap_or(at), zone);
-                context.is_zone_assumed = precision == TimePrecision::Local;
-            }
-        }
-        texts.push(SourceText { id: turn.id.clone(), text: normalize(&turn.text).into_owned() });
-        sources.push(context);
+        let record = record_of(&one, turn, &file.name, zone);
+        let (text, context) = event(&record, Some(turn.at), zone);
+        texts.push(SourceText { id: turn.id.clone(), text });
+        sources.push(SourceContext { id: turn.id.clone(), ..context });
     }
     let shown = one.turns.iter().filter(|turn| turn.standing == Standing::Shown);
     let publish = together(shown.map(|turn| turn.publish).chain([one.publish]));
-    let (first, last) = (one.turns.first()?.at, one.turns.last()?.at);
     let title = one.title.unwrap_or_else(|| "untitled conversation".to_owned());
     let mut whole = SourceContext {
         id: one.id,
@@ -464,19 +461,7 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
         labels: Labels { project: one.project, ..Labels::default() },
         ..SourceContext::default()
     };
-    let dated = sources.iter().filter(|source| source.ts.is_some() || source.day.is_some());
-    // A day without a time is `None`, which comes first.
-    if let Some(begin) = dated.min_by_key(|source| source.time()) {
-        (whole.ts, whole.day) = (begin.ts.clone(), begin.day.clone());
-        whole.is_zone_assumed = begin.is_zone_assumed;
-    }
-    // Messages of which only the day is known give the conversation no hour.
-    let has_clock = sources.iter().any(|source| source.ts.is_some());
-    let window = Window {
-        start: Some(first).filter(|_| has_clock),
-        end: Some(last).filter(|_| has_clock),
-        timezone: Some(zone.name().to_owned()),
-    };
+    let window = session_of(&mut whole, &sources, zone);
     // A chat that is a file of its own has the name of its file.
     let name = match file.kind {
         FileKind::ChatText => file.name.clone(),
@@ -491,16 +476,21 @@ fn of_conversation(file: &NamedFile, one: Conversation, zone: Tz) -> Option<Unit
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR};
     use crate::os::real::HostDisk;
 
     /// The units of one mail, and what was left out of it.
     fn read(mail: &str) -> (Vec<Unit>, Vec<LeftOut>) {
+        read_file("a.eml", FileKind::Mail, &mail.replace('\n', "\r\n"))
+    }
+
+    /// The units of a file, and what was left out of it.
+    fn read_file(name: &str, kind: FileKind, text: &str) -> (Vec<Unit>, Vec<LeftOut>) {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.eml");
+        let path = dir.path().join(name);
         let disk: &dyn Disk = &HostDisk;
-        disk.replace(&path, mail.replace('\n', "\r\n").as_bytes(), 0o640).unwrap();
-        let (in_folder, name, kind) = (None, "a.eml".to_owned(), FileKind::Mail);
-        let file = NamedFile { path, in_folder, name, kind };
+        disk.replace(&path, text.as_bytes(), 0o640).unwrap();
+        let file = NamedFile { path, in_folder: None, name: name.to_owned(), kind };
         let (mut units, mut left) = (Vec::new(), Vec::new());
         let clock = Clock { zone: chrono_tz::UTC, now: Timestamp(0) };
         each_unit(disk, &Readers::default(), &file, clock, &mut |found| match found {
@@ -532,6 +522,74 @@ mod tests {
         let texts = units.iter().flat_map(|unit| &unit.texts).map(|text| text.text.trim());
         assert_eq!(texts.collect::<Vec<_>>(), ["The minutes are attached."]);
         assert_eq!(left, [LeftOut::Attachment("m.md (of a mail without a date)".to_owned())]);
+    }
+
+    #[test]
+    fn a_mail_in_a_mail_that_has_no_date_stays_without_one() {
+        let head = "From: a@x\nSubject: Minutes\nDate: Mon, 9 Feb 2026 10:00:00 +0000\n\
+            Content-Type: multipart/mixed; boundary=b\n\n--b\n\nSee below.\n";
+        let inner = |date: &str| {
+            let mail = format!("Message-ID: <2@x>\nFrom: t@x\nSubject: Offer\n{date}\nTwo years.");
+            format!("{head}--b\nContent-Type: message/rfc822\n\n{mail}\n--b--\n")
+        };
+        for (date, day) in
+            [("", None), ("Date: Sun, 1 Feb 2026 08:00:00 +0000\n", Some("2026-02-01"))]
+        {
+            let (units, _) = read(&inner(date));
+            let sources = &units[0].context.sources;
+            assert_eq!(sources[0].day.as_deref(), Some("2026-02-09"));
+            assert_eq!(
+                (sources[1].title.as_deref(), sources[1].day.as_deref()),
+                (Some("Offer"), day)
+            );
+            assert_eq!(sources[1].ts.is_some(), day.is_some());
+        }
+    }
+
+    #[test]
+    fn a_message_says_whom_it_answers_and_who_wrote_it_first() {
+        let chat = serde_json::json!({"name": "Flat", "type": "private_group", "messages": [
+            {"id": 1, "type": "message", "date_unixtime": "1772704800", "from": "Ana", "text": "Who pays?"},
+            {"id": 2, "type": "message", "date_unixtime": "1772704860", "from": "Bo", "text": "I do",
+             "reply_to_message_id": 1},
+            {"id": 3, "type": "message", "date_unixtime": "1772704870", "from": "Bo", "text": "The rent rises.",
+             "forwarded_from": "Marta"}]});
+        let (units, _) = read_file("result.json", FileKind::ChatJson, &chat.to_string());
+        let sources = &units[0].context.sources;
+        let said = |at: usize, member: &str| sources[at].meta.get(member).and_then(Value::as_str);
+        assert_eq!(said(0, REPLY_TO_AUTHOR), None);
+        assert_eq!(
+            (said(1, REPLY_TO_AUTHOR), said(2, FORWARDED_FROM)),
+            (Some("Ana"), Some("Marta"))
+        );
+    }
+
+    #[test]
+    fn loose_messages_are_a_session_with_its_time() {
+        let line = |id: u64, role: &str, at: &str, text: &str| {
+            let at = at.to_owned();
+            format!(
+                "{}\n",
+                serde_json::json!({"id": id, "role": role, "timestamp": at, "title": "Lease",
+                "conversation_id": "c", "content": text})
+            )
+        };
+        let chat = line(1, "user", "2026-02-11T09:30:00Z", "Who signs?")
+            + &line(2, "assistant", "2026-02-11T09:31:00Z", "The tenant.");
+        let (units, _) = read_file("chat.jsonl", FileKind::ChatLines, &chat);
+        let (context, session) = (&units[0].context, units[0].context.primary().unwrap());
+        assert_eq!((session.title.as_deref(), session.kind), (Some("Lease"), SourceKind::Session));
+        assert_eq!(session.ts.as_deref(), Some("2026-02-11T09:30:00+00:00"));
+        let window = context.window.as_ref().unwrap();
+        let minutes = window.end.unwrap().ms_since(window.start.unwrap()) / 60_000;
+        assert_eq!((session.day.as_deref(), minutes), (Some("2026-02-11"), 1));
+        let days =
+            line(1, "user", "2026-02-11", "Who signs?") + &line(2, "user", "2026-02-12", "I do.");
+        let (units, _) = read_file("chat.jsonl", FileKind::ChatLines, &days);
+        let session = units[0].context.primary().unwrap();
+        assert_eq!((session.ts.as_deref(), session.day.as_deref()), (None, Some("2026-02-11")));
+        let window = units[0].context.window.as_ref().unwrap();
+        assert_eq!((window.start, window.end), (None, None));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::html;
-use super::members::{TIMES, add_people, beyond_context, folded, names_speaker, speakers};
+use super::members::{TIMES, add_people, authors, beyond_context, folded, names_speaker, speakers};
 use crate::contract::publish;
 
 /// Members that hold the whole text of a record, the first that has words counts.
@@ -34,6 +34,8 @@ const LEVELS_KEPT: usize = 16;
 pub(crate) const FEED: &str = "feed";
 /// Members of a JSON Feed that tell its name.
 pub(crate) const OF_FEEDS: [&str; 2] = ["version", "title"];
+/// Members of a JSON Feed that name its authors, in the newer and the older form.
+pub(crate) const AUTHORS_OF_FEEDS: [&str; 2] = ["authors", "author"];
 /// The first words of the version of a JSON Feed.
 const JSON_FEED: &str = "https://jsonfeed.org/version/";
 
@@ -70,6 +72,8 @@ pub(crate) struct List {
     pub publish: Option<bool>,
     /// The name of a feed.
     feed: Option<String>,
+    /// The authors of a feed, for its items that name none.
+    feed_authors: Option<Value>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,7 +108,7 @@ impl List {
         let start = text.len() - text.trim_start().len();
         let line = text[..start].matches('\n').count() as u64 + 1;
         let slots = vec![Slot { bytes: start..text.trim_end().len(), line }];
-        Some(List { shape: Shape::Json, slots, publish: None, feed: None })
+        Some(List { shape: Shape::Json, slots, publish: None, feed: None, feed_authors: None })
     }
 
     /// Whether its items are JSON values.
@@ -116,7 +120,7 @@ impl List {
     pub(crate) fn begin(&self, text: &str, count: usize) -> Option<(&[String], Vec<Vec<String>>)> {
         let Shape::Rows { names, delimiter, .. } = &self.shape else { return None };
         let slots = self.slots.iter().take(count);
-        let rows = slots.map(|slot| cells(&text[slot.bytes.clone()], *delimiter).0);
+        let rows = slots.map(|slot| cells(&text[slot.bytes.clone()], *delimiter).cells);
         Some((names, rows.collect()))
     }
 
@@ -140,10 +144,16 @@ impl List {
                 {
                     record.members.entry(FEED).or_insert_with(|| feed.as_str().into());
                 }
+                if let Some(names) = &self.feed_authors
+                    && !record.members.is_empty()
+                    && authors(&record.members).next().is_none()
+                {
+                    record.members.insert("authors".to_owned(), names.clone());
+                }
                 record
             }
             Shape::Rows { names, delimiter, .. } => {
-                let (cells, _) = cells(raw, *delimiter);
+                let cells = cells(raw, *delimiter).cells;
                 let named = |(at, cell): (usize, String)| {
                     let name = names.get(at).filter(|name| !name.is_empty()).cloned();
                     (name.unwrap_or_else(|| format!("column {}", at + 1)), Shown::Words(cell))
@@ -437,7 +447,8 @@ fn json_list(text: &str) -> Option<List> {
             let start = raw.get().as_ptr() as usize - text.as_ptr() as usize;
             Slot { bytes: start..start + raw.get().len(), line: lines.at(text, start) }
         };
-        List { shape: Shape::Json, slots: items.into_iter().map(slot).collect(), publish, feed }
+        let slots = items.into_iter().map(slot).collect();
+        List { shape: Shape::Json, slots, publish, feed, feed_authors: None }
     };
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
         return Some(list(items, None, None));
@@ -449,8 +460,9 @@ fn json_list(text: &str) -> Option<List> {
     let others = members.iter().filter(|(name, _)| name != "items");
     let read = |raw: &RawValue| value_of(raw.get()).unwrap_or_default();
     let said = others.map(|(name, raw)| (name.clone(), read(raw))).collect();
-    let feed = feed_name(&said);
-    version.starts_with(JSON_FEED).then(|| list(items, publish::said_by_record(&said), feed))
+    let (feed, feed_authors) = (feed_name(&said), feed_authors(&said).cloned());
+    let list = || List { feed_authors, ..list(items, publish::said_by_record(&said), feed) };
+    version.starts_with(JSON_FEED).then(list)
 }
 
 /// The name of a JSON Feed, by the members beside its items; `None` where they are no feed's.
@@ -458,6 +470,11 @@ pub(crate) fn feed_name(members: &Map<String, Value>) -> Option<String> {
     let title = members.get("title").and_then(Value::as_str).map(str::trim);
     let title = title.filter(|title| is_feed(members) && !title.is_empty());
     title.map(str::to_owned)
+}
+
+/// The authors of a JSON Feed, by the members beside its items, in the newer and the older form.
+pub(crate) fn feed_authors(members: &Map<String, Value>) -> Option<&Value> {
+    AUTHORS_OF_FEEDS.iter().find_map(|name| members.get(*name)).filter(|_| is_feed(members))
 }
 
 /// Whether these members beside a list of items are those of a JSON Feed.
@@ -483,7 +500,7 @@ fn json_lines(text: &str) -> Result<List, String> {
         }
         start += whole.len() + 1;
     }
-    Ok(List { shape: Shape::Json, slots, publish: None, feed: None })
+    Ok(List { shape: Shape::Json, slots, publish: None, feed: None, feed_authors: None })
 }
 
 /// Rows of cells; the first row has the names.
@@ -495,7 +512,7 @@ fn rows(kind: &str, text: &str) -> List {
     let (mut at, mut names, mut head, mut slots) = (0, Vec::new(), None, Vec::new());
     let mut lines = LineCounter::default();
     while at < text.len() {
-        let (cells, len) = cells(&text[at..], delimiter);
+        let Row { cells, len, .. } = cells(&text[at..], delimiter);
         let is_empty = cells.iter().all(|cell| cell.trim().is_empty());
         let slot = Slot { bytes: at..at + len, line: lines.at(text, at) };
         match (&head, is_empty) {
@@ -509,7 +526,8 @@ fn rows(kind: &str, text: &str) -> List {
         at += len;
     }
     let shape = Shape::Rows { names, head, delimiter };
-    List { shape, slots, publish: super::marks::said_in_text(kind, text), feed: None }
+    let publish = super::marks::said_in_text(kind, text);
+    List { shape, slots, publish, feed: None, feed_authors: None }
 }
 
 /// The sign that stands most often between the cells of the first row.
@@ -533,9 +551,29 @@ fn delimiter_of(text: &str) -> char {
     SIGNS[first]
 }
 
-/// The cells of the first row of a text, and how many bytes it takes with its end.
-fn cells(text: &str, delimiter: char) -> (Vec<String>, usize) {
-    let (mut all, mut cell, mut quoted) = (Vec::new(), String::new(), false);
+/// One row of a table.
+struct Row {
+    cells: Vec<String>,
+    /// The bytes that it takes with its end.
+    len: usize,
+    /// The byte at which a quote begins that nothing ends.
+    open_quote: Option<usize>,
+}
+
+/// The line of a table at which a quote begins that nothing ends, so that the rest of the table is one cell.
+pub(crate) fn line_of_open_quote(kind: &str, text: &str) -> Option<u64> {
+    let List { shape: Shape::Rows { head, delimiter, .. }, slots, .. } = rows(kind, text) else {
+        return None;
+    };
+    let last = slots.last().or(head.as_ref())?;
+    let row = &text[last.bytes.clone()];
+    let open = cells(row, delimiter).open_quote?;
+    Some(last.line + row[..open].matches('\n').count() as u64)
+}
+
+/// The cells of the first row of a text.
+fn cells(text: &str, delimiter: char) -> Row {
+    let (mut all, mut cell, mut quoted, mut quote) = (Vec::new(), String::new(), false, 0);
     let mut begins = true;
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -548,11 +586,11 @@ fn cells(text: &str, delimiter: char) -> (Vec<String>, usize) {
             continue;
         }
         match c {
-            '"' if begins => quoted = true,
+            '"' if begins => (quoted, quote) = (true, at),
             '\n' | '\r' => {
                 let pair = c == '\r' && chars.next_if(|(_, next)| *next == '\n').is_some();
                 all.push(cell);
-                return (all, at + 1 + usize::from(pair));
+                return Row { cells: all, len: at + 1 + usize::from(pair), open_quote: None };
             }
             _ if c == delimiter => {
                 all.push(std::mem::take(&mut cell));
@@ -564,7 +602,7 @@ fn cells(text: &str, delimiter: char) -> (Vec<String>, usize) {
         begins = false;
     }
     all.push(cell);
-    (all, text.len())
+    Row { cells: all, len: text.len(), open_quote: quoted.then_some(quote) }
 }
 
 /// Gives the line number of a byte position. Each position must be at least as large as the one before.
@@ -617,6 +655,16 @@ mod tests {
         let feed = "{\"version\": \"https://jsonfeed.org/version/1.1\", \"private\": true, \"items\": [{\"content_html\": \"<p>A<p>B\"}]}";
         assert_eq!(read("json", feed)[0].2, "A\n\nB");
         assert_eq!(List::of("json", feed).unwrap().unwrap().publish, Some(false));
+        let author = |head: &str, item: &str| {
+            let text = format!(
+                "{{\"version\": \"https://jsonfeed.org/version/1.1\", {head}, \"items\": [{{\"text\": \"A\"{item}}}]}}"
+            );
+            let list = List::of("json", &text).unwrap().unwrap();
+            let members = list.record(&text, &list.slots[0]).members;
+            authors(&members).next().unwrap().to_string()
+        };
+        let (ana, bo) = ("\"authors\": [{\"name\": \"Ana\"}]", ", \"author\": {\"name\": \"Bo\"}");
+        assert!(author(ana, "").contains("Ana") && author(ana, bo).contains("Bo"));
         let nested = feed.replace("\"private\": true", "\"_meta\": {\"private\": true}");
         assert_eq!(List::of("json", &nested).unwrap().unwrap().publish, Some(false));
     }
@@ -642,6 +690,15 @@ mod tests {
         );
         assert_eq!(read("csv", ""), []);
         assert_eq!(read("tsv", "id\ttext\n1\ta,b")[0], (2, Some("1".to_owned()), "a,b".to_owned()));
+        for (text, line) in [
+            ("name,note\nAna,\"fine\"\n", None),
+            ("name,note\nAna,\"it leaks\nBo,a pump\n", Some(2)),
+            ("name,note\nAna,\"a\nb\"\nBo,\"c\nCi,d\n", Some(4)),
+            ("name,\"note\nAna,x\n", Some(1)),
+            ("name,note\nAna,12\" pipe\n", None),
+        ] {
+            assert_eq!(line_of_open_quote("csv", text), line, "{text}");
+        }
         // Of two columns with one name none is lost.
         let text = "name,phone,phone\nAna,1,2\n";
         let list = List::of("csv", text).unwrap().unwrap();

@@ -4,7 +4,6 @@
 //! member gives null. Producers name things in several ways: each member has a short list of names,
 //! and the first that holds a value counts. Unknown members of an event are kept in `meta`, bounded.
 
-use chrono::{DateTime, FixedOffset};
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
@@ -32,6 +31,8 @@ use crate::markup::members::{self, SAID_BY, TITLES, authors, folded, name_of_per
 const CONTEXTS_MAX: usize = 20_000;
 /// Longest value that is kept in `meta`.
 const META_VALUE_BYTES_MAX: usize = 1 << 10;
+/// Milliseconds of a second: a written time may leave out what is below.
+const MS_OF_SECOND: i64 = 1000;
 /// Most sources that are named as the reason why a text stays here.
 const MARKED_MAX: usize = 100;
 
@@ -207,13 +208,8 @@ fn each_context(
         if context.title.is_none() {
             context.title = source.title.map(str::to_owned);
         }
-        if context.ts.is_none()
-            && context.day.is_none()
-            && context.kind != SourceKind::Summary
-            && TimePrecision::of(record) != TimePrecision::Unknown
-            && let Some(at) = source.time_ms.and_then(|ms| zoned(Timestamp(ms), zone))
-        {
-            context.set_time(at, zone);
+        if context.kind != SourceKind::Summary {
+            context.set_filed(record, source.time_ms.map(Timestamp), zone);
         }
         let members = record.as_object();
         context.local_only |= members.is_some_and(says_local_only);
@@ -248,17 +244,15 @@ fn whole(
     };
     match resolved.bus {
         Bus::SessionBus => {
-            // Messages of which only the day is known give the session no hour.
-            let clock = |source: &SourceContext| source.ts.is_some() || source.day.is_none();
-            let has_clock = sources.is_empty() || sources.iter().any(clock);
+            let borders = (common.start_ms, common.end_ms);
+            let known = window_of(sources, borders.0.zip(borders.1), zone);
             let window = Window {
-                start: common.start_ms.filter(|_| has_clock).map(Timestamp),
-                end: common.end_ms.filter(|_| has_clock).map(Timestamp),
                 // Times of day are told in the zone of the home, unless the producer names another.
                 timezone: common
                     .timezone
                     .clone()
-                    .or_else(|| common.start_ms.or(common.end_ms).map(|_| zone.name().to_owned())),
+                    .or_else(|| borders.0.or(borders.1).map(|_| zone.name().to_owned())),
+                ..known
             };
             let id = match resolved.session_ids.as_slice() {
                 [only] => only.clone(),
@@ -271,12 +265,7 @@ fn whole(
                 labels,
                 ..SourceContext::default()
             };
-            if let Some(at) = window.start.and_then(|start| zoned(start, zone)) {
-                session.set_time(at, zone);
-                session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
-            } else {
-                session.day = sources.iter().filter_map(|source| source.day.clone()).min();
-            }
+            session.begin(&window, sources, zone);
             (Some(session), Some(window))
         }
         Bus::ChunkBus => {
@@ -310,19 +299,45 @@ fn whole(
     }
 }
 
+/// When the messages of a session begin and end, as far as they say it. `stated` is what the session says of itself; its
+/// borders are the first and the last moment otherwise. A message of which only the day is known may be before or after
+/// all others of its day, so that nobody knows the hour of a border on that day. One without a date says nothing.
+pub(crate) fn window_of(
+    messages: &[SourceContext],
+    stated: Option<(i64, i64)>,
+    zone: Tz,
+) -> Window {
+    let times = || messages.iter().filter_map(SourceContext::time).map(|at| at.timestamp_millis());
+    let borders = stated.or_else(|| times().min().zip(times().max()));
+    let Some((start, end)) = borders else { return Window::default() };
+    if messages.iter().all(|one| one.ts.is_some()) {
+        let (start, end) = (Some(Timestamp(start)), Some(Timestamp(end)));
+        return Window { start, end, timezone: None };
+    }
+    let alone = messages.iter().filter(|one| one.ts.is_none());
+    let days: Vec<Day> = alone.filter_map(|one| one.day.as_deref()?.parse().ok()).collect();
+    let known = |ms: i64, is_beyond: fn(Day, Day) -> bool| {
+        let day = Timestamp(ms).day_in(zone);
+        // The time of a message without a clock time only gives its place among the others.
+        let is_said = times().any(|at| at / MS_OF_SECOND == ms / MS_OF_SECOND);
+        let is_hidden = days.iter().any(|other| *other == day || is_beyond(*other, day));
+        (is_said && !is_hidden).then_some(Timestamp(ms))
+    };
+    Window {
+        start: known(start, |other, day| other < day),
+        end: known(end, |other, day| other > day),
+        timezone: None,
+    }
+}
+
 /// The session that messages of files are, when all sources are messages.
 pub(super) fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext>, Option<Window>) {
     let talks: Option<Vec<&str>> = sources.iter().map(|one| one.conversation.as_deref()).collect();
     let Some([first, others @ ..]) = talks.as_deref() else { return (None, None) };
     let is_one = others.iter().all(|other| other == first);
-    let times = || sources.iter().filter_map(SourceContext::time);
-    let at = |time: DateTime<FixedOffset>| Timestamp(time.timestamp_millis());
-    let (start, end) = (times().min(), times().max());
-    let window = Window {
-        start: start.map(at),
-        end: end.map(at),
-        timezone: start.map(|_| zone.name().to_owned()),
-    };
+    let known = window_of(sources, None, zone);
+    let timezone = known.start.map(|_| zone.name().to_owned());
+    let window = Window { timezone, ..known };
     let mut session = SourceContext { kind: SourceKind::Session, ..SourceContext::default() };
     if is_one {
         let one = &sources[0];
@@ -331,12 +346,7 @@ pub(super) fn talk(sources: &[SourceContext], zone: Tz) -> (Option<SourceContext
         session.labels = one.labels.clone();
         session.origin = one.origin.clone();
     }
-    if let Some(start) = start {
-        session.set_time(start, zone);
-        session.is_zone_assumed = sources.iter().any(|source| source.is_zone_assumed);
-    } else {
-        session.day = sources.iter().filter_map(|source| source.day.clone()).min();
-    }
+    session.begin(&window, sources, zone);
     (Some(session), Some(window))
 }
 
@@ -659,6 +669,32 @@ fn meta<'a>(members: impl Iterator<Item = (&'a String, &'a Value)>) -> Map<Strin
 }
 
 impl SourceContext {
+    /// Gives a session the time at which it begins, or the day alone.
+    pub(crate) fn begin(&mut self, window: &Window, messages: &[SourceContext], zone: Tz) {
+        match window.start.and_then(|start| zoned(start, zone)) {
+            Some(start) => {
+                self.set_time(start, zone);
+                self.is_zone_assumed = messages.iter().any(|message| message.is_zone_assumed);
+            }
+            None => self.day = messages.iter().filter_map(|message| message.day.clone()).min(),
+        }
+    }
+
+    /// Sets the time that a record is filed under, where its words say none. A record may say that this time is that of a
+    /// day, or only gives its place among others.
+    pub(crate) fn set_filed(&mut self, record: &Value, at: Option<Timestamp>, zone: Tz) {
+        if self.ts.is_some() || self.day.is_some() {
+            return;
+        }
+        let Some(at) = at.and_then(|at| zoned(at, zone)) else { return };
+        match TimePrecision::of(record) {
+            TimePrecision::Unknown => {}
+            TimePrecision::Day => self.day = Some(at.date_naive().to_string()),
+            TimePrecision::Local => self.set_local(at.naive_local(), zone),
+            TimePrecision::Moment => self.set_time(at, zone),
+        }
+    }
+
     /// Sets the moment with its day, or the day alone.
     pub(crate) fn set_moment(&mut self, moment: Option<Moment>, zone: Tz) {
         match moment {
@@ -707,6 +743,54 @@ mod tests {
         let session = session.unwrap();
         assert_eq!((session.ts, session.day.as_deref()), (None, Some("2026-03-14")));
         assert_eq!(window.unwrap().start, None);
+    }
+
+    #[test]
+    fn a_session_claims_no_hour_that_its_messages_do_not_say() {
+        let zone = chrono_tz::America::Bogota;
+        let message = |at: &str| {
+            let record = match at.len() {
+                0 => json!({"ts_precision": "none"}),
+                10 => json!({"date": at}),
+                _ => json!({"timestamp": at}),
+            };
+            let mut message = of_event(&record, zone);
+            let ms = Moment::read(&at.into(), zone).map_or(1, |at| at.event_millis(zone));
+            message.set_filed(&record, Some(Timestamp(ms)), zone);
+            (ms, message)
+        };
+        let (early, late) = ("2026-03-02T09:00:00-05:00", "2026-03-02T18:00:00-05:00");
+        for (times, begin, end) in [
+            (vec![early, late], Some("09:00"), Some("18:00")),
+            (vec!["2026-03-02", "2026-03-03"], None, None),
+            (vec!["2026-03-01", early, late], None, Some("18:00")),
+            (vec![early, late, "2026-03-03"], Some("09:00"), None),
+            // It may be before the first and behind the last of its day.
+            (vec![early, "2026-03-02", late], None, None),
+            (vec![early, "", late], Some("09:00"), Some("18:00")),
+            (vec!["", ""], None, None),
+        ] {
+            let (all, messages): (Vec<i64>, Vec<_>) = times.iter().map(|at| message(at)).unzip();
+            let stated = all.iter().min().copied().zip(all.iter().max().copied());
+            for stated in [stated, None] {
+                let window = window_of(&messages, stated.filter(|_| !times.contains(&"")), zone);
+                let clock = |at: Option<Timestamp>| at.map(|at| at.clock_in(zone));
+                let told = (clock(window.start), clock(window.end));
+                assert_eq!((told.0.as_deref(), told.1.as_deref()), (begin, end), "{times:?}");
+                let mut session = SourceContext::default();
+                session.begin(&window, &messages, zone);
+                assert_eq!(session.ts.is_some(), begin.is_some(), "{times:?}");
+                assert_eq!(session.day.as_deref(), times[0].get(..10), "{times:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_of_which_only_the_day_is_known_has_no_time() {
+        let record = json!({"ts_precision": "day"});
+        let mut context = of_event(&record, chrono_tz::UTC);
+        context.set_filed(&record, Some(Timestamp(1_770_638_400_000)), chrono_tz::UTC);
+        assert_eq!((context.ts, context.day.as_deref()), (None, Some("2026-02-09")));
     }
 
     #[test]

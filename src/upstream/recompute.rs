@@ -5,12 +5,14 @@ use super::defect::Defect;
 use super::family::Family;
 use super::index::Section;
 use super::lines::read_range;
-use super::other::{Content, OtherFiles, absent, parts_of};
+use super::other::{Content, OtherFiles, absent, conversation_of, parts_of};
 use super::record::{ChunkRecord, EventRecord};
 use super::source::{Source, Sources};
 use super::sources::{Gathered, Versions, found, is_summary_id, plain_id, summary_text};
 use super::text::{SourceTextHasher, normalize};
 use super::view::Upstream;
+use serde_json::{Map, Value};
+
 use crate::contract::hash::Digest;
 use crate::contract::vocabulary::{Bus, ReasonCode, Stream};
 
@@ -79,6 +81,8 @@ pub(crate) struct ReadText {
     pub record: Vec<u8>,
     /// Whether it is a whole plain file.
     pub is_file: bool,
+    /// What a message of a file says beside its text.
+    pub message: Option<Map<String, Value>>,
 }
 
 /// Reads one source from where it was, without looking it up.
@@ -117,7 +121,7 @@ pub(crate) fn text_at(
     if id != at.id {
         return Err(another(format!("the record is {id} and not {}", at.id)));
     }
-    Ok(ReadText { text, record, is_file: false })
+    Ok(ReadText { text, record, is_file: false, message: None })
 }
 
 /// Reads a source of the bus `other`. A summary is looked up by its id: the file of its day grows.
@@ -128,7 +132,7 @@ fn plain_at(
 ) -> Result<ReadText, Defect> {
     if is_summary_id(at.id) {
         let (text, line) = summary_text(upstream, at.id)?;
-        return Ok(ReadText { text, record: line, is_file: false });
+        return Ok(ReadText { text, record: line, is_file: false, message: None });
     }
     let (path, key) = parts_of(plain_id(at.id));
     let read = files.read(upstream.disk(), upstream.root(), path)?;
@@ -139,13 +143,15 @@ fn plain_at(
             let record = upstream.disk().read(&file);
             let record = record.map_err(|error| Defect::storage("read", &read.path, &error))?;
             let text = normalize(&document.text).into_owned();
-            Ok(ReadText { text, record, is_file: true })
+            Ok(ReadText { text, record, is_file: true, message: None })
         }
         (Content::Items(items), Some(key)) => {
             let item = items.get(key).ok_or_else(gone)?;
             let record = items.raw(key).ok_or_else(gone)?.as_bytes().to_vec();
             let text = normalize(&item.record.text).into_owned();
-            Ok(ReadText { text, record, is_file: false })
+            let members = item.record.members;
+            let message = conversation_of(at.id, &members).is_some().then_some(members);
+            Ok(ReadText { text, record, is_file: false, message })
         }
         _ => Err(gone()),
     }

@@ -740,7 +740,7 @@ fn title_of_sessions(sessions: &[OrderedSession]) -> Option<String> {
 }
 
 /// The one value all have, if they all have it.
-pub(super) fn only<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
+pub(crate) fn only<'a>(mut values: impl Iterator<Item = Option<&'a str>>) -> Option<String> {
     let first = values.next()??;
     values.all(|value| value == Some(first)).then(|| first.to_owned())
 }

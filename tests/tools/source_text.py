@@ -1534,7 +1534,7 @@ def source_of(folder, name):
 
 def of_session(zone, messages):
     """The text of a session as a model sees it."""
-    from datetime import datetime
+    from datetime import date, datetime
     from zoneinfo import ZoneInfo
 
     def moment(message):
@@ -1542,7 +1542,12 @@ def of_session(zone, messages):
 
     blocks = []
     roles = {message["role"] for message in messages}
-    days = {moment(message).date() for message in messages if message["ts"]}
+    def day(message):
+        if message["ts"]:
+            return moment(message).date()
+        return date.fromisoformat(message["day"]) if message.get("day") else None
+
+    days = {day(message) for message in messages} - {None}
     before = days.pop() if len(days) == 1 else None
     for number, message in enumerate(messages, 1):
         author, role = message["author"], message["role"]
@@ -1550,10 +1555,10 @@ def of_session(zone, messages):
         if name and role and len(roles) > 1:
             name = f"{name} ({role})"
         label = [f"m{number}", name or role]
-        if message["ts"]:
-            at = moment(message)
-            label.append(at.strftime("%H:%M" if at.date() == before else "%Y-%m-%d %H:%M"))
-            before = at.date()
+        if day(message):
+            label.append("" if day(message) == before else day(message).isoformat())
+            label.append(moment(message).strftime("%H:%M") if message["ts"] else "")
+            before = day(message)
         line = " ".join(part for part in label if part)
         line = "".join(" " if unicodedata.category(char) == "Cc" else char for char in line)
         blocks.append(f"[{line}]\n{message['text']}")
