@@ -435,6 +435,12 @@ fn an_item_knows_its_feed_and_has_no_message_id() {
     home.ask("job", JOBS, "document_summary", "other", &["town.json#guid-77"], json!({}));
     home.ok(&["drain"]);
     assert!(home.prompts("job").contains("Town news"), "{}", home.prompts("job"));
+    // An item without a date is a document of the same feed.
+    std::fs::write(home.path("undated.json"), feed.replace("date_published", "when")).unwrap();
+    home.ok(&["add", home.path("undated.json").to_str().unwrap()]);
+    let items = home.ok(&["--json", "read"]);
+    let undated = items.iter().find(|one| one["meta"]["ts_precision"] == "none");
+    assert_eq!(undated.unwrap_or_else(|| panic!("{items:?}"))["meta"]["feed"], "Town news");
 }
 
 /// A conversation in a file is a session also where a request names the file: roles, authors and times are told.

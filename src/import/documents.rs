@@ -33,7 +33,7 @@ const MEMBER_BYTES_MAX: usize = 500;
 /// Longest text with the names of people.
 const PEOPLE_BYTES_MAX: usize = 16 << 10;
 /// Folded members that say for whom a text is, and where it belongs, beside those that say whose it is.
-const CONTEXT: [&str; 16] = [
+const CONTEXT: [&str; 17] = [
     "to",
     "cc",
     "subject",
@@ -50,6 +50,7 @@ const CONTEXT: [&str; 16] = [
     "conversationid",
     "timestamp",
     "publishedat",
+    "feed",
 ];
 
 /// Where the files of a folder go.
