@@ -390,7 +390,7 @@ mod tests {
         let selection = |skipped: u64, reasons: Value| json!({"counts": {"sources": 3, "used": 3 - skipped, "skipped": skipped}, "skip_reasons": reasons});
         assert_eq!(not_read(&selection(0, json!({}))), None);
         let told =
-            not_read(&selection(2, json!({"unused_by_flow": 1, "empty_content": 1}))).unwrap();
+            not_read(&selection(2, json!({"empty_content": 1, "unused_by_flow": 1}))).unwrap();
         assert!(
             told.contains("2 of 3 sources not read: 1 without text, 1 that no input"),
             "{told}"
