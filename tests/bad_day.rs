@@ -668,6 +668,64 @@ fn a_backup_taken_beside_a_running_service_is_a_home() {
     assert!(copy.acks().iter().any(|ack| ack["request_id"] == "e" && ack["status"] == "completed"));
 }
 
+/// A home with a past: its old acks were moved to files of their own, or its log is younger than its run records.
+#[test]
+fn a_backup_of_a_home_with_a_past_is_a_home() {
+    let is_copied = |home: &ProcessHome| {
+        let copy = ProcessHome { dir: tempfile::tempdir().unwrap() };
+        home.expect(0, &["backup", copy.root().to_str().unwrap()]);
+        for check in
+            [&["verify", "--no-sources"][..], &["replay", "--verify"], &["doctor", "--deep"]]
+        {
+            copy.expect(0, check);
+        }
+        is_sound(&copy);
+        assert_eq!(outcomes(&copy), outcomes(home));
+        copy
+    };
+    let home = lived_in();
+    std::fs::write(home.path("summarizer.toml"), "[retention]\nacks_after = \"1 s\"\n").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    home.expect(0, &["retain"]);
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    home.expect(0, &["drain"]);
+    let copy = is_copied(&home);
+    let archived = std::fs::read_dir(copy.path("run/archive")).unwrap().count();
+    assert_eq!((archived, copy.read(ACKS)), (1, home.read(ACKS)));
+
+    let home = lived_in();
+    home.expect(0, &["digest", "build"]);
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    home.expect(0, &["recover"]);
+    let copy = is_copied(&home);
+    let records = |home: &ProcessHome| {
+        std::fs::read_dir(home.path("buses/artifacts/run_records")).unwrap().count()
+    };
+    assert!(records(&home) > 0);
+    assert_eq!(records(&copy), records(&home));
+}
+
+/// What a command writes for a person lies where a check and a `forget` find it, and acks go into no file elsewhere.
+#[test]
+fn nothing_is_written_into_the_folders_of_a_home_and_through_no_link() {
+    let home = lived_in();
+    for folder in
+        ["buses/out", "buses/other/out", "run/archive/out", "flow_registry/out", "x/../run/out"]
+    {
+        let to = home.path(folder);
+        home.expect(2, &["export", "--to", to.to_str().unwrap()]).says(&["keeps for itself"]);
+        assert!(!to.exists(), "{folder}");
+    }
+    let elsewhere = tempfile::tempdir().unwrap();
+    let mine = elsewhere.path().join("mine.txt");
+    std::fs::write(&mine, "words of a person").unwrap();
+    std::fs::remove_file(home.path(ACKS)).unwrap();
+    std::os::unix::fs::symlink(&mine, home.path(ACKS)).unwrap();
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    home.expect(6, &["drain"]).says(&["it is a link"]);
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "words of a person");
+}
+
 #[test]
 fn doctor_finds_what_is_wrong_around_a_home() {
     let home = lived_in();

@@ -86,7 +86,32 @@ fn a_node_reaches_nothing_beyond_its_pack() {
     let connect = format!(
         "import socket\nsocket.create_connection(('127.0.0.1', {port}), 2).close()\nreturn 'connected'"
     );
-    let attempts: [(&str, &str); 6] = [
+    let of_parent = |body: &str| format!("import os, resource\n{body}\nreturn 'done'");
+    let attempts: [(&str, &str); 13] = [
+        ("give rights", "import os\nos.chmod(place + '/secret.txt', 0o644)\nreturn 'done'"),
+        (
+            "give rights to an open file",
+            "import os\nos.fchmod(os.open('beside.txt', 0), 0o644)\nreturn 'done'",
+        ),
+        (
+            "give a file away",
+            "import os\nos.chown(place + '/secret.txt', os.getuid(), os.getgid())\nreturn 'done'",
+        ),
+        ("change a time", "import os\nos.utime(place + '/secret.txt', (1, 1))\nreturn 'done'"),
+        (
+            "limit another process",
+            &of_parent("resource.prlimit(os.getppid(), resource.RLIMIT_CORE, (0, 0))"),
+        ),
+        (
+            "slow another process",
+            &of_parent(
+                "os.setpriority(os.PRIO_PROCESS, os.getppid(), os.getpriority(os.PRIO_PROCESS, 0))",
+            ),
+        ),
+        (
+            "move another process",
+            &of_parent("os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0))"),
+        ),
         ("read a file of the home", "return open(place + '/secret.txt').read()"),
         ("list the home", "import os\nreturn ' '.join(os.listdir(place))"),
         ("write a file", "open(place + '/new.txt', 'w').write('x')\nreturn 'written'"),
@@ -126,6 +151,9 @@ fn a_node_does_its_work_in_the_jail() {
     let said = output(&node(&home, "", body)).unwrap();
     assert_eq!(said, "kept 42 1 from the pack None");
     // Libraries make locks between processes when they are imported.
+    // Its own limits are its own.
+    let body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\nreturn str(resource.getrlimit(resource.RLIMIT_NOFILE))";
+    assert_eq!(output(&node(&home, "", body)).unwrap(), "(64, 64)");
     let body = "import multiprocessing\nfrom multiprocessing import Lock\nwith Lock(), multiprocessing.get_context().RLock(), multiprocessing.Semaphore(2):\n    return 'held'";
     assert_eq!(output(&node(&home, "", body)).unwrap(), "held");
     let network =

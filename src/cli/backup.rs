@@ -27,6 +27,8 @@ use crate::contract::hash::{Digest, Hasher};
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
 use crate::control::question::Question;
+use crate::export::run_record::record_path;
+use crate::export::session_fold::skip_report_path;
 use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, LogError};
 use crate::os::{Disk, Open, can_never_be_read};
@@ -226,9 +228,7 @@ impl Copying {
     }
 
     fn check_target(&self, disk: &Arc<dyn Disk>, from: &Home) -> Result<(), Failure> {
-        if absolute(&self.dir).starts_with(absolute(&from.run()))
-            || absolute(&self.dir).starts_with(absolute(&from.buses))
-        {
+        if from.keeps(disk.as_ref(), &self.dir) {
             let what = format!("{} is inside the home, which would be copied", self.dir.display());
             return Err(Failure::new(Exit::Usage, what).hint("name a directory outside the home"));
         }
@@ -305,7 +305,8 @@ impl Copying {
         if report.last != (head, hash) {
             return Err(unreadable("the end of the copied log"));
         }
-        self.project(load_config(context)?.exports, disk, to, &copy, copied)?;
+        self.project(load_config(context)?.exports, disk, to, &mut copy, copied)?;
+        self.copy_kept_records(disk, from, to, copy.kept_runs(), copied)?;
         copy.note_forgotten().map_err(|error| copy_failed(&error))?;
         let store = copy.into_store().map_err(|error| copy_failed(&error))?;
         let keys = store.keys_file();
@@ -362,7 +363,7 @@ impl Copying {
         exports: Exports,
         disk: &Arc<dyn Disk>,
         to: &Home,
-        copy: &LogCopy,
+        copy: &mut LogCopy,
         copied: &mut Copied,
     ) -> Result<(), Failure> {
         let (disk, log) = (Arc::clone(disk), copy.reader());
@@ -371,6 +372,19 @@ impl Copying {
         let compared = exporters::compare(&site).map_err(|error| exporter_failed(&error))?;
         if let Some(difference) = compared.differences.first() {
             return Err(self.differs(difference));
+        }
+        if copy.note_moved_acks().map_err(|error| copy_failed(&error))? {
+            // The copy is the home of its log.
+            let at_home = Site { own: true, ..site.clone() };
+            for exporter in exporters::OF_ACKS {
+                exporter.repair(&at_home).map_err(|error| exporter_failed(&error))?;
+                let compared =
+                    exporter.compare(&at_home).map_err(|error| exporter_failed(&error))?;
+                if let Some(difference) = compared.differences.first() {
+                    return Err(self.differs(difference));
+                }
+            }
+            self.note_tree(&site.disk, to, &to.archive(), copied)?;
         }
         // After all of them: digests write run records into the folder of another exporter.
         for exporter in exporters::all(&site) {
@@ -386,6 +400,26 @@ impl Copying {
             let what = format!("cannot remove {}", remembered.display());
             Failure::new(Exit::Storage, what).because(&error)
         })
+    }
+
+    /// Records of runs that are older than the log: a recovery kept their files.
+    fn copy_kept_records(
+        &self,
+        disk: &Arc<dyn Disk>,
+        from: &Home,
+        to: &Home,
+        runs: &[String],
+        copied: &mut Copied,
+    ) -> Result<(), Failure> {
+        for run in runs {
+            for path in [record_path(run), skip_report_path(run)] {
+                let (source, target) = (from.buses.join(&path), to.buses.join(&path));
+                if disk.stat(&source).map_err(|error| self.failed(&error))?.is_some() {
+                    self.copy_file(disk, &from.buses, &source, &target, to, copied)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Settings, registry and the other buses.

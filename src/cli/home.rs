@@ -1,6 +1,6 @@
 //! `init` and `config`: a home to start from, and the settings in force.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
@@ -44,6 +44,17 @@ impl InitArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+/// A command writes a copy of summaries only where `forget` finds it.
+pub(super) fn refuse_own_folder(context: &Context, path: &Path) -> Result<(), Failure> {
+    let home = Home::new(&context.home, &load_config(context)?);
+    if !home.keeps(context.machine.disk.as_ref(), path) {
+        return Ok(());
+    }
+    let what = format!("{} is in a folder that the home keeps for itself", path.display());
+    Err(Failure::new(Exit::Usage, what)
+        .hint("name a folder outside its `run`, its buses and its registry"))
 }
 
 /// Makes a home for a command that was told to.

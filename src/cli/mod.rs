@@ -253,7 +253,9 @@ pub fn run() -> ExitCode {
                     let failure = help::usage_failure(&error.render().to_string());
                     ui::say(&escaped(&failure.to_json().to_string()));
                 }
-                true => ui::say(&ui::fitted_to_stderr(help::told(&error).trim_end())),
+                true => {
+                    ui::say(&plain::written(&ui::fitted_to_stderr(help::told(&error).trim_end())))
+                }
                 false => ui::say_to_stdout(&error.render().ansi().to_string()),
             }
             return ExitCode::from(code as u8);

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Context;
 use super::data_rules::{file_places, said_of};
 use super::failure::{Exit, Failure};
+use super::home::refuse_own_folder;
 use super::perspectives::instant;
 use super::settings::load_config;
 use super::synthesis_common::{ResearchOptions, failure, keep, show, verdict};
@@ -191,6 +192,7 @@ impl BuildArgs {
                 Some(run) => run.clone(),
                 None => self.options.research_root(context)?.join(&selection.run_id),
             };
+            refuse_own_folder(context, &target)?;
             disk.create_dir_all(&target).map_err(|error| {
                 let what = format!("cannot make {}", target.display());
                 Failure::new(Exit::Storage, what).because(&error)

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::causes::{exporter_failed, held_by_another, log_failed, not_published};
 use super::failure::{Exit, Failure};
 use super::held_home::HeldHome;
+use super::home::refuse_own_folder;
 use super::lost_log::refuse_lost_log;
 use super::serve::moment;
 use super::settings::load_config;
@@ -169,6 +170,7 @@ impl ExportArgs {
             let what = format!("{} is not empty", to.display());
             return Err(Failure::new(Exit::Usage, what).hint("name an absent or empty directory"));
         }
+        refuse_own_folder(context, to)?;
         let mut held = existing(context)?;
         held.refuse_damage(context)?;
         let until = self.until.map(Seq);

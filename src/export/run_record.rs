@@ -16,6 +16,12 @@ use crate::facts::session::Promotion;
 
 /// The folder of run record files, relative to the bus home.
 pub(crate) const RUN_RECORDS_DIR: &str = "artifacts/run_records";
+
+/// The file of the record of a run, relative to the bus home.
+pub(crate) fn record_path(run_id: &str) -> String {
+    format!("{RUN_RECORDS_DIR}/{run_id}.run_record.json")
+}
+
 /// The folder of the run-records bus, relative to the bus home.
 pub(crate) const RUN_ROWS_DIR: &str = "run_records/daily";
 
@@ -241,7 +247,7 @@ impl RunRecord {
 
     /// Its file, relative to the bus home.
     pub(crate) fn path(&self) -> String {
-        format!("{RUN_RECORDS_DIR}/{}.run_record.json", self.run_id)
+        record_path(&self.run_id)
     }
 
     pub(crate) fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {

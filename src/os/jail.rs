@@ -4,7 +4,8 @@
 //! Contract: the jail is entered by a process that becomes the program (`enter`, called by the helper that
 //! `helper` starts from the same executable). So no part of the program runs outside it, and its
 //! children inherit it. Landlock limits files, TCP and signals; a seccomp filter lets calls fail that
-//! would leave the process group, reach the network, or look into other processes. Where the kernel
+//! would leave the process group, reach the network, look into other processes or limit them, or change rights, owners
+//! and times of files. Where the kernel
 //! lacks one of the two, the other still holds; `support` says what there is.
 //!
 //! Deliberately not here: an own root or user namespace. Both need rights that a service does not have.
@@ -23,7 +24,10 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition,
+    SeccompFilter, SeccompRule, TargetArch, apply_filter,
+};
 use serde::{Deserialize, Serialize};
 
 use super::parent::die_with;
@@ -109,6 +113,57 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_quotactl,
     // Its operations pass by the filter.
     libc::SYS_io_uring_setup,
+    // Landlock does not limit these: rights, owners, times and attributes of files.
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    // They outlive the program.
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_mq_open,
+    // Other processes.
+    libc::SYS_setpriority,
+    libc::SYS_ioprio_set,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_kcmp,
+    libc::SYS_process_madvise,
+];
+/// Calls that newer kernels have, by their numbers, which are the same on all processors.
+const FCHMODAT2: libc::c_long = 452;
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+/// Older names of some of them.
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[libc::c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DENIED_HERE: &[libc::c_long] = &[];
+/// Calls that fail for every process but the one that calls, which is named by 0: its first argument.
+const OF_ITSELF: &[libc::c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setattr,
 ];
 /// Calls that fail without the network. Pairs of connected sockets stay: event loops use them.
 const DENIED_WITHOUT_NETWORK: &[libc::c_long] = &[libc::SYS_socket];
@@ -199,8 +254,10 @@ impl Jail {
         // A processor that the filter does not know has no filter; Landlock holds there.
         let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
         let more = if self.network { &[][..] } else { DENIED_WITHOUT_NETWORK };
-        let rules: BTreeMap<i64, _> =
-            DENIED.iter().chain(more).map(|call| (*call, Vec::new())).collect();
+        let denied_calls = DENIED.iter().chain(DENIED_HERE).chain(more);
+        let mut rules: BTreeMap<i64, _> = denied_calls.map(|call| (*call, Vec::new())).collect();
+        let other = of_another_process().map_err(|error| error.to_string())?;
+        rules.extend(OF_ITSELF.iter().map(|call| (*call, vec![other.clone()])));
         let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
         let filter = SeccompFilter::new(rules, SeccompAction::Allow, denied, arch)
             .map_err(|error| error.to_string())?;
@@ -216,6 +273,12 @@ impl Jail {
             Err(error) => Err(error.to_string()),
         }
     }
+}
+
+/// The first argument names another process than the one that calls.
+fn of_another_process() -> Result<SeccompRule, BackendError> {
+    let another = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)?;
+    SeccompRule::new(vec![another])
 }
 
 /// The helper: enters the jail and becomes the program. `None` when the arguments ask for something else.

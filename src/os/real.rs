@@ -126,6 +126,16 @@ fn open_step_by_step(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(at.into())
 }
 
+/// What the kernel says of a link that it was not to follow, in words that help.
+fn named_link(error: io::Error) -> io::Error {
+    match error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        true => {
+            io::Error::new(io::ErrorKind::InvalidInput, "it is a link, and links are not followed")
+        }
+        false => error,
+    }
+}
+
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -234,15 +244,23 @@ impl Disk for HostDisk {
             }
             Open::ReadInPlace => Ok(Arc::new(HostFile(only_data(open_in_place(path)?)?))),
             Open::ReadWrite => {
+                // What is written must not be a file elsewhere.
+                let flags = OFlags::NOFOLLOW.bits().cast_signed();
                 let positioned = OpenOptions::new()
                     .read(true)
                     .write(true)
                     .create(true)
                     .truncate(false)
                     .mode(0o640)
-                    .open(path)?;
+                    .custom_flags(flags)
+                    .open(path)
+                    .map_err(named_link)?;
                 let positioned = only_data(positioned)?;
-                let appending = OpenOptions::new().append(true).open(path)?;
+                let appending = OpenOptions::new()
+                    .append(true)
+                    .custom_flags(flags)
+                    .open(path)
+                    .map_err(named_link)?;
                 Ok(Arc::new(AppendFile { positioned, appending }))
             }
             Open::CreateNew(mode) => {

@@ -32,6 +32,9 @@ pub fn all(site: &Site) -> impl Iterator<Item = &'static Exporter> {
     ALL.iter().filter(|exporter| (exporter.is_on)(site))
 }
 
+/// The acks: those that retention moved, and the rest.
+pub(crate) const OF_ACKS: &[Exporter] = &[archived_acks::EXPORTER, line_files::ACKS_EXPORTER];
+
 /// What the publisher of a service keeps up to date beside the summaries.
 pub(crate) fn paced(site: &Site) -> Vec<Box<dyn Projection>> {
     all(site).filter(|exporter| exporter.paced).map(|exporter| (exporter.open)(site)).collect()

@@ -19,12 +19,15 @@ use crate::compaction::agent_runs::facts::RunHeads;
 use crate::contract::hash::Digest;
 use crate::contract::ids::Seq;
 use crate::contract::time::Timestamp;
+use crate::facts::retention::RetentionFact;
 use crate::log::checkpoint::{identity, tables};
+use crate::log::codec::Cursor;
 use crate::log::{ChainReport, record_hash};
 use crate::log::{
     Checkpoint, Commit, Fresh, LogError, NewRecord, Options, ReadError, Reader, Store, genesis,
 };
 use crate::os::Disk;
+use crate::projections::line_files::{ACKS, ACKS_FLOOR};
 use crate::sequencer::engine::cursor_documents;
 use crate::state::event::Event;
 use crate::state::{Impossible, State};
@@ -190,6 +193,10 @@ pub(crate) struct LogCopy {
     last: (Seq, Digest),
     /// The last `forget` in it. A copy has no keys of what went.
     forgotten: Option<Seq>,
+    /// The last event whose acks were moved to files of their own.
+    acks_moved: Option<Seq>,
+    /// Runs whose records only the files have.
+    kept_runs: Vec<String>,
 }
 
 impl LogCopy {
@@ -212,6 +219,8 @@ impl LogCopy {
             marks: Vec::new(),
             last,
             forgotten: None,
+            acks_moved: None,
+            kept_runs: Vec::new(),
         })
     }
 
@@ -251,8 +260,13 @@ impl LogCopy {
             written.documents.extend(self.runs.documents());
             checkpoint = Some(written);
         }
-        if matches!(event, Event::Forgotten(_)) {
-            self.forgotten = Some(seq);
+        match &event {
+            Event::Forgotten(_) => self.forgotten = Some(seq),
+            Event::Retention(RetentionFact::AcksMoved(fact)) => {
+                self.acks_moved = Some(fact.through)
+            }
+            Event::RunRecordKept(kept) => self.kept_runs.push(kept.run_id.clone()),
+            _ => {}
         }
         self.state.apply(seq, at, &event)?;
         self.runs.apply(&self.store.reader(), seq, &event)?;
@@ -288,14 +302,29 @@ impl LogCopy {
     /// Notes that every `forget` in the log was carried out: a copy has nothing that went. What is not finished has
     /// a mark of its own.
     pub(crate) fn note_forgotten(&mut self) -> Result<(), CopyError> {
-        if let Some(last) = self.forgotten {
-            let documents = cursor_documents(&carried_out(last)).collect();
-            let applied = self.store.applied();
-            let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
-            let first = self.last.0.next();
-            self.store.append(Commit { first, records: &[], mark: b"", checkpoint })?;
-        }
+        self.forgotten.map_or(Ok(()), |last| self.note(&carried_out(last)))
+    }
+
+    /// Notes that the acks up to the last move are in files of their own; false when none was moved.
+    pub(crate) fn note_moved_acks(&mut self) -> Result<bool, CopyError> {
+        let Some(applied) = self.acks_moved else { return Ok(false) };
+        let kept = Cursor { applied, bytes: 0 };
+        self.note(&[(ACKS_FLOOR, kept), (ACKS, kept)])?;
+        Ok(true)
+    }
+
+    fn note(&mut self, cursors: &[(&str, Cursor)]) -> Result<(), CopyError> {
+        let documents = cursor_documents(cursors).collect();
+        let applied = self.store.applied();
+        let checkpoint = Some(Checkpoint { documents, applied, ..Checkpoint::default() });
+        let first = self.last.0.next();
+        self.store.append(Commit { first, records: &[], mark: b"", checkpoint })?;
         Ok(())
+    }
+
+    /// Runs whose records the log cannot write again, because they are older than it.
+    pub(crate) fn kept_runs(&self) -> &[String] {
+        &self.kept_runs
     }
 
     /// Stores a queue position, for a queue file that is another one now.

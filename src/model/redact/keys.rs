@@ -536,9 +536,16 @@ fn by_shape(text: &str) -> Option<usize> {
         let length = text[..all].trim_end_matches(['.', '-']).len();
         return (37..=41).contains(&length).then_some(length);
     }
-    let digits = count(u8::is_ascii_digit, 0);
-    if (8..=10).contains(&digits) && bytes.get(digits) == Some(&b':') && word(digits + 1) == 35 {
-        return Some(digits + 36); // a bot of Telegram
+    // In an address of Telegram, `bot` stands before it.
+    let lead = if text.starts_with("bot") { 3 } else { 0 };
+    let digits = count(u8::is_ascii_digit, lead);
+    let colon = lead + digits;
+    if (8..=10).contains(&digits) && bytes.get(colon) == Some(&b':') {
+        let rest = word(colon + 1);
+        let begins = bytes.get(colon + 1..colon + 3) == Some(b"AA");
+        if rest == 35 || begins && (32..=37).contains(&rest) {
+            return Some(colon + 1 + rest); // a bot of Telegram
+        }
     }
     let first = word(0);
     if (23..=28).contains(&first)
