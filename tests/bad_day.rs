@@ -931,6 +931,66 @@ fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
     is_sound(&home);
 }
 
+/// Two pages of a cache whose places are changed: each is whole, and so is each row. The deep form does it to more.
+#[test]
+fn pages_of_a_cache_that_changed_places_cost_time_and_change_no_published_byte() {
+    let home = lived_in();
+    let settings =
+        "[queue]\npartial_line_grace = \"1 ms\"\n[exports]\nfeed = true\nmetrics = true\n";
+    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+    home.expect(0, &["digest", "build"]);
+    home.expect(0, &["export", "--repair"]);
+    let caches = ["publisher", "version", "digest", "upstream", "feed", "metrics"]
+        .map(|name| home.path(&format!("run/{name}-index.redb")));
+    const PAGE: usize = 4096;
+    let mut rng = support::Rng::new(5);
+    let small = (1..6).flat_map(|b| (1..b).map(move |a| (a, b)));
+    let others = if support::deep() { 300 } else { 4 };
+    let pairs: Vec<Option<(usize, usize)>> =
+        small.map(Some).chain(std::iter::repeat_n(None, others)).collect();
+    let expected = published(&home);
+    let commands = ["status", "drain"];
+    let healthy = commands.map(|command| home.run(&[command]).exit);
+    for (round, pair) in pairs.iter().enumerate() {
+        let mut places = Vec::new();
+        for cache in &caches {
+            // One that failed in the middle of the work is made anew at the next start.
+            let Ok(whole) = std::fs::read(cache) else { continue };
+            let used = |page: &usize| whole[page * PAGE..][..PAGE].iter().any(|byte| *byte != 0);
+            let used: Vec<usize> = (1..whole.len() / PAGE).filter(used).collect();
+            let mut any = || used[rng.below(used.len() as u64) as usize];
+            let (a, b) = pair.unwrap_or_else(|| (any(), any()));
+            let mut bytes = whole.clone();
+            bytes[a * PAGE..][..PAGE].copy_from_slice(&whole[b * PAGE..][..PAGE]);
+            bytes[b * PAGE..][..PAGE].copy_from_slice(&whole[a * PAGE..][..PAGE]);
+            std::fs::write(cache, bytes).unwrap();
+            places.push((cache.file_name().unwrap(), a, b));
+        }
+        let what = format!("round {round}, {places:?}");
+        let is_last = round + 1 == pairs.len();
+        if is_last {
+            home.note("last.txt", "Pump 9 failed on Monday. It works again.");
+            home.append(&lines(&[request("last", ACTIVE, json!({}))]));
+        }
+        for (command, exit) in commands.iter().zip(healthy) {
+            let ran = home.run(&[command]);
+            let is_calm = !ran.err.contains("panicked");
+            assert_eq!((ran.exit, is_calm), (exit, true), "{what}, {command}: {}", ran.err);
+        }
+        home.expect(0, &["digest", "build"]);
+        let found = published(&home);
+        match is_last {
+            true => assert_eq!(outcomes(&home)["last"].0, "completed"),
+            false => assert!(found == expected, "{what}"),
+        }
+        // What was not read yet is reported as damaged until it is made anew.
+        home.expect(0, &["export", "--repair"]);
+        assert!(published(&home) == found, "a repair changed what is published: {what}");
+        home.expect(0, &["verify", "--no-sources"]);
+    }
+    is_sound(&home);
+}
+
 /// Whether a file beside the log is no cache: what it holds is in no other file, or another test damages it.
 fn is_kept(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();

@@ -7,6 +7,7 @@
 mod archiving;
 mod backend;
 mod cache;
+mod checked_pages;
 mod failure;
 mod gather;
 mod lookup;

@@ -1,9 +1,9 @@
 //! Bytes by key in a file beside the log, for data that can be derived again at a cost.
 //!
 //! Contract: a row that was put is found again, also by the next process, or it is lost; a lost row
-//! costs time, never correctness. Each row is sealed with a hash over its key and its bytes, so a
-//! read gives the bytes that were put or an error, never other bytes. A file that is damaged or of
-//! another layout is removed and made anew. The file is no part of the log: the writer of the log
+//! costs time, never correctness. Each row is sealed with a hash over its key and its bytes, and each
+//! [page](CheckedPages) with one over its place, so a read gives the rows that were put or an error,
+//! never other rows. A file that is damaged or of another layout is removed and made anew. The file is no part of the log: the writer of the log
 //! never waits for it.
 
 use std::ops::Bound;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use redb::{
-    Database, Durability, ReadableDatabase as _, ReadableTable as _, ReadableTableMetadata as _,
-    TableDefinition,
+    Database, Durability, ReadOnlyTable, ReadableDatabase as _, ReadableTable as _,
+    ReadableTableMetadata as _, TableDefinition,
 };
 
-use super::backend::Backend;
+use super::checked_pages::CheckedPages;
 use super::failure::{engine, guarded};
 use super::tables::Bytes;
 use crate::contract::hash::Hasher;
@@ -36,7 +36,8 @@ const CACHE_BYTES: usize = 8 << 20;
 
 /// The file. One process at a time has it.
 pub struct Cache {
-    db: Database,
+    /// The engine, until it is closed.
+    db: Option<Database>,
     /// Bytes put since the last durable commit.
     loose: Mutex<usize>,
 }
@@ -83,17 +84,19 @@ impl Cache {
         disk.rename(&begun, path).map_err(LogError::io("name a cache"))
     }
 
-    fn open_database(disk: &Arc<dyn Disk>, path: &Path) -> Result<Database, LogError> {
+    fn open_any(disk: &Arc<dyn Disk>, path: &Path) -> Result<Cache, LogError> {
         let doing = "open a cache";
         let file = disk.open(path, Open::ReadWrite).map_err(LogError::io(doing))?;
         if !file.try_lock().map_err(LogError::io("lock a cache"))? {
             return Err(LogError::Busy);
         }
-        guarded(doing, || {
+        let (pages, are_known) = CheckedPages::open(file).map_err(LogError::io(doing))?;
+        let db = guarded(doing, || {
             let mut builder = Database::builder();
-            let db = builder.set_cache_size(CACHE_BYTES).create_with_backend(Backend(file));
-            db.map_err(engine(doing))
-        })
+            builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(!are_known);
+            builder.create_with_backend(pages).map_err(engine(doing))
+        })?;
+        Ok(Cache { db: Some(db), loose: Mutex::new(0) })
     }
 
     /// What is damaged in a file of any layout, if anything. A file that is missing is sound. `Busy`
@@ -104,19 +107,17 @@ impl Cache {
             Some(stat) if stat.is_dir => return Ok(Some("it is a folder".to_owned())),
             Some(_) => {}
         }
-        match Cache::open_database(disk, path) {
+        match Cache::open_any(disk, path) {
             Err(LogError::Busy) => Err(LogError::Busy),
             Err(error) => Ok(Some(error.to_string())),
-            Ok(db) => Ok(Cache { db, loose: Mutex::new(0) }.damaged_rows()),
+            Ok(cache) => Ok(cache.damaged_rows()),
         }
     }
 
     /// Which rows are not what was put, if any.
     pub(crate) fn damaged_rows(&self) -> Option<String> {
         let doing = "read a cache";
-        let counted = guarded(doing, || {
-            let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(ROWS).map_err(engine(doing))?;
+        let counted = self.read(|table| {
             let (mut rows, mut damaged) = (0_u64, 0_u64);
             for row in table.iter().map_err(engine(doing))? {
                 let (key, stored) = row.map_err(engine(doing))?;
@@ -136,35 +137,38 @@ impl Cache {
     }
 
     fn open_as_is(disk: &Arc<dyn Disk>, path: &Path, layout: &str) -> Result<Cache, LogError> {
-        let doing = "open a cache";
-        let db = Cache::open_database(disk, path)?;
-        let db = guarded(doing, || {
-            let txn = db.begin_write().map_err(engine(doing))?;
-            let known = {
-                let mut table = txn.open_table(ROWS).map_err(engine(doing))?;
-                let is_new = table.is_empty().map_err(engine(doing))?;
-                if is_new {
-                    let row = sealed(LAYOUT_KEY, layout.as_bytes());
-                    table.insert(LAYOUT_KEY, row.as_slice()).map_err(engine(doing))?;
-                }
-                let row = table.get(LAYOUT_KEY).map_err(engine(doing))?;
-                row.map(|row| row.value().to_vec())
-            };
-            txn.commit().map_err(engine(doing))?;
-            match known.and_then(|row| unsealed(LAYOUT_KEY, &row).ok()) {
-                Some(known) if known == layout.as_bytes() => Ok(db),
-                _ => Err(LogError::Corrupt(format!("the cache is not of layout {layout}"))),
+        let cache = Cache::open_any(disk, path)?;
+        let mut known = None;
+        cache.write(|table| {
+            if table.is_empty()? {
+                table.insert(LAYOUT_KEY, sealed(LAYOUT_KEY, layout.as_bytes()).as_slice())?;
             }
+            known = table.get(LAYOUT_KEY)?.map(|row| row.value().to_vec());
+            Ok(true)
         })?;
-        Ok(Cache { db, loose: Mutex::new(0) })
+        match known.and_then(|row| unsealed(LAYOUT_KEY, &row).ok()) {
+            Some(known) if known == layout.as_bytes() => Ok(cache),
+            _ => Err(LogError::Corrupt(format!("the cache is not of layout {layout}"))),
+        }
+    }
+
+    /// One look at the rows.
+    fn read<T>(
+        &self,
+        look: impl FnOnce(&ReadOnlyTable<&'static str, Bytes>) -> Result<T, LogError>,
+    ) -> Result<T, LogError> {
+        let doing = "read a cache";
+        let db = self.db.as_ref().ok_or(LogError::Poisoned)?;
+        guarded(doing, || {
+            let txn = db.begin_read().map_err(engine(doing))?;
+            look(&txn.open_table(ROWS).map_err(engine(doing))?)
+        })
     }
 
     /// The bytes under a key.
     pub fn get(&self, key: &str) -> Result<Option<Vec<u8>>, LogError> {
         let doing = "read a cache";
-        guarded(doing, || {
-            let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(ROWS).map_err(engine(doing))?;
+        self.read(|table| {
             let stored = table.get(key).map_err(engine(doing))?;
             stored.map(|stored| unsealed(key, stored.value())).transpose()
         })
@@ -173,11 +177,7 @@ impl Cache {
     /// How many rows callers have put, as the table counts them.
     pub(crate) fn rows(&self) -> Result<u64, LogError> {
         let doing = "read a cache";
-        guarded(doing, || {
-            let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(ROWS).map_err(engine(doing))?;
-            Ok(table.len().map_err(engine(doing))?.saturating_sub(1))
-        })
+        self.read(|table| Ok(table.len().map_err(engine(doing))?.saturating_sub(1)))
     }
 
     /// The first rows after a key and below another, at most so many, in order of their keys.
@@ -188,17 +188,20 @@ impl Cache {
         limit: usize,
     ) -> Result<Vec<(String, Vec<u8>)>, LogError> {
         let doing = "read a cache";
-        guarded(doing, || {
-            let txn = self.db.begin_read().map_err(engine(doing))?;
-            let table = txn.open_table(ROWS).map_err(engine(doing))?;
+        self.read(|table| {
             let range = (Bound::Excluded(after), Bound::Excluded(below));
-            let rows = table.range::<&str>(range).map_err(engine(doing))?.take(limit);
-            rows.map(|row| {
+            let mut page: Vec<(String, Vec<u8>)> = Vec::new();
+            for row in table.range::<&str>(range).map_err(engine(doing))?.take(limit) {
                 let (key, stored) = row.map_err(engine(doing))?;
-                let value = unsealed(key.value(), stored.value())?;
-                Ok((key.value().to_owned(), value))
-            })
-            .collect()
+                let (key, before) = (key.value(), page.last().map_or(after, |(key, _)| key));
+                if key <= before || key >= below {
+                    return Err(LogError::Corrupt(format!(
+                        "row {key:?} of a cache is out of order"
+                    )));
+                }
+                page.push((key.to_owned(), unsealed(key, stored.value())?));
+            }
+            Ok(page)
         })
     }
 
@@ -239,8 +242,9 @@ impl Cache {
         change: impl FnOnce(&mut redb::Table<'_, &str, Bytes>) -> Result<bool, redb::StorageError>,
     ) -> Result<bool, LogError> {
         let doing = "write a cache";
+        let db = self.db.as_ref().ok_or(LogError::Poisoned)?;
         guarded(doing, || {
-            let mut txn = self.db.begin_write().map_err(engine(doing))?;
+            let mut txn = db.begin_write().map_err(engine(doing))?;
             let durable = {
                 let mut table = txn.open_table(ROWS).map_err(engine(doing))?;
                 change(&mut table).map_err(engine(doing))?
@@ -278,6 +282,14 @@ impl Drop for Cache {
         if let Err(error) = self.sync() {
             tracing::warn!(%error, "the next start computes the last cached rows again");
         }
+        // The engine writes as it closes, and trusts what it read.
+        let closed = guarded("close a cache", || {
+            drop(self.db.take());
+            Ok(())
+        });
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the next start makes a cache anew");
+        }
     }
 }
 
@@ -285,6 +297,7 @@ impl Drop for Cache {
 mod tests {
     use super::*;
     use crate::os::real::HostDisk;
+    use crate::os::sim::SimDisk;
 
     #[test]
     fn a_stored_value_is_there_after_a_restart_and_a_damaged_file_is_made_anew() {
@@ -320,6 +333,96 @@ mod tests {
         drop(cache);
         let cache = Cache::open(&disk, &path, "test.v2").unwrap();
         assert_eq!(cache.get("a").unwrap(), None, "rows of another layout are not read");
+    }
+
+    const LAYOUT: &str = "test.v1";
+    const PAGE: usize = 4096;
+
+    /// A file with many rows, as it was after a first and after a second session, and as a process that is killed in
+    /// the second one leaves it.
+    fn three_states(disk: &Arc<dyn Disk>, path: &Path) -> [Vec<u8>; 3] {
+        let put = |cache: &Cache, value: u32| {
+            for part in 0..4 {
+                let keys: Vec<String> =
+                    (0..200).map(|key| format!("{:03}", key * 4 + part)).collect();
+                let bytes = value.to_le_bytes().repeat(20);
+                cache.change(keys.iter().map(|key| (key.as_str(), Some(&bytes[..])))).unwrap();
+            }
+            cache.sync().unwrap();
+        };
+        let cache = Cache::open(disk, path, LAYOUT).unwrap();
+        put(&cache, 1);
+        drop(cache);
+        let first = disk.read(path).unwrap();
+        let cache = Cache::open(disk, path, LAYOUT).unwrap();
+        put(&cache, 2);
+        let killed = disk.read(path).unwrap();
+        drop(cache);
+        [first, disk.read(path).unwrap(), killed]
+    }
+
+    /// All rows of a file, or the error that leads to a new file.
+    fn rows_of(
+        disk: &Arc<dyn Disk>,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<Vec<(String, Vec<u8>)>, LogError> {
+        disk.replace(path, bytes, 0o640).unwrap();
+        let cache = Cache::open_as_is(disk, path, LAYOUT)?;
+        let rows = cache.page("", "~", usize::MAX)?;
+        for (key, value) in &rows {
+            assert_eq!(cache.get(key)?.as_ref(), Some(value));
+        }
+        Ok(rows)
+    }
+
+    #[test]
+    fn a_page_that_is_not_the_last_one_written_at_its_place_gives_no_row() {
+        let (disk, path): (Arc<dyn Disk>, _) = (Arc::new(SimDisk::new()), Path::new("/kept.redb"));
+        let [first, second, killed] = three_states(&disk, path);
+        let whole = rows_of(&disk, path, &second).unwrap();
+        assert_eq!((whole.len(), &whole[0].1[..4]), (800, &2_u32.to_le_bytes()[..]));
+        assert_eq!(rows_of(&disk, path, &killed).unwrap(), whole, "a killed process");
+        // After a kill the engine may go back to the commit before, and then as a whole.
+        let before = rows_of(&disk, path, &first).unwrap();
+        let mut refused = 0;
+        let mut is_whole_or_refused = |what: String, bytes: &[u8]| {
+            match rows_of(&disk, path, bytes) {
+                Ok(rows) => assert!(
+                    rows == whole || what.starts_with("killed") && rows == before,
+                    "{what}: {} rows",
+                    rows.len()
+                ),
+                Err(_) => refused += 1,
+            }
+            // And the file serves again.
+            drop(Cache::open(&disk, path, LAYOUT).unwrap());
+        };
+        for (name, state) in [("closed", &second), ("killed", &killed)] {
+            let pages = state.len() / PAGE;
+            let used = |page: &usize| state[page * PAGE..][..PAGE].iter().any(|byte| *byte != 0);
+            let used: Vec<usize> = (0..pages).filter(used).collect();
+            for (nth, a) in used.iter().enumerate() {
+                for b in used[..nth].iter().skip(nth % 3).step_by(if *a < 8 { 1 } else { 23 }) {
+                    let mut bytes = state.clone();
+                    bytes[a * PAGE..][..PAGE].copy_from_slice(&state[b * PAGE..][..PAGE]);
+                    bytes[b * PAGE..][..PAGE].copy_from_slice(&state[a * PAGE..][..PAGE]);
+                    is_whole_or_refused(
+                        format!("{name}: pages {a} and {b} changed places"),
+                        &bytes,
+                    );
+                }
+                let mut bytes = state.clone();
+                bytes[a * PAGE + a * 97 % PAGE] ^= 1 << (a % 8);
+                is_whole_or_refused(format!("{name}: a bit of page {a}"), &bytes);
+                if let Some(old) = first.get(a * PAGE..(a + 1) * PAGE).filter(|_| *a > 0) {
+                    let mut bytes = state.clone();
+                    bytes[a * PAGE..][..PAGE].copy_from_slice(old);
+                    is_whole_or_refused(format!("{name}: page {a} is old"), &bytes);
+                }
+            }
+        }
+        assert!(refused > 50, "{refused} refused");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
+use super::spill_cache::SpillCache;
 use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{Counts, PartitionFacts, PartitionKey, Stamp};
@@ -63,7 +64,7 @@ impl DayOfStream {
     }
 
     pub(super) fn of_row(row: &[u8]) -> Result<DayOfStream, SummariesError> {
-        let row: DayRow = serde_json::from_slice(row)?;
+        let row: DayRow = SpillCache::said(row)?;
         Ok(DayOfStream {
             produced: row.produced,
             skipped: row.skipped,

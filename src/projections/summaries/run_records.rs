@@ -105,7 +105,7 @@ impl RunRecords {
         let (disk, buses, live) = (&self.disk, &self.buses, self.live());
         let (mut looked_at, changed) = (None, &mut self.changed);
         self.cache.each(RUNS, &mut |name, row| {
-            let row: RunRow = serde_json::from_slice(&row)?;
+            let row: RunRow = SpillCache::said(&row)?;
             for file in row.files {
                 there = there && disk.stat(&buses.join(file))?.is_some();
             }
@@ -156,7 +156,7 @@ impl RunRecords {
     fn rows_of(&self, day: Day) -> Result<BTreeMap<String, String>, SummariesError> {
         let mut rows = BTreeMap::new();
         self.cache.each(&format!("{RUNS}{day}/"), &mut |run, row| {
-            rows.insert(run.to_owned(), serde_json::from_slice::<RunRow>(&row)?.row);
+            rows.insert(run.to_owned(), SpillCache::said::<RunRow>(&row)?.row);
             Ok(())
         })?;
         let newer = self.rows.range((day, String::new())..).take_while(|((of, _), _)| *of == day);

@@ -8,11 +8,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::SummariesError;
 use crate::contract::ids::Seq;
-use crate::log::{Cache, LogStamp, Reader};
+use crate::log::{Cache, LogError, LogStamp, Reader};
 use crate::os::Disk;
 
 /// Layout of the rows; a file of another layout is made anew.
@@ -68,6 +69,13 @@ impl SpillCache {
                 SpillCache(None)
             }
         }
+    }
+
+    /// What a row says. One that says nothing is damage of the file.
+    pub(super) fn said<T: DeserializeOwned>(row: &[u8]) -> Result<T, SummariesError> {
+        serde_json::from_slice(row).map_err(|error| {
+            SummariesError::Cache(LogError::Corrupt(format!("a row of a cache: {error}")))
+        })
     }
 
     /// Whether anything is kept.
