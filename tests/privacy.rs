@@ -309,6 +309,39 @@ fn files_that_are_added_keep_their_folder() {
     assert!(setup.far.seen().is_empty());
 }
 
+/// A link within the bus `other` leads to a text by another path. The path of the text counts too.
+#[test]
+fn a_link_leads_around_no_rule_about_a_folder() {
+    let setup = PrivacySetup::new(RULES);
+    let line = json!({"text": format!("The {MARK} offer is due on Friday.")});
+    setup.write("buses/other/clients/rows.jsonl", &format!("{line}\n{line}\n"));
+    setup.write("buses/other/open/here.md", "The ferry leaves at seven.");
+    let other = setup.home.path("buses/other");
+    for (target, link) in [
+        ("../clients/acme/offer.md", "open/file.md"),
+        ("../clients/rows.jsonl", "open/rows.jsonl"),
+        ("clients", "whole"),
+        ("../open/again.md", "open/twice.md"),
+        ("file.md", "open/again.md"),
+        ("../notes/garden.md", "clients/given.md"),
+    ] {
+        std::os::unix::fs::symlink(target, other.join(link)).unwrap();
+    }
+    let named = [
+        "open/file.md",
+        "open/rows.jsonl",
+        "whole/acme/offer.md",
+        "open/twice.md",
+        "clients/given.md",
+    ];
+    for (number, name) in named.into_iter().enumerate() {
+        let ack = setup.done(&format!("r{number}"), FREE, &[name], json!({}));
+        setup.is_kept(&ack, "folder:clients*");
+    }
+    setup.done("open", FREE, &["open/here.md"], json!({}));
+    assert!(setup.far.seen().iter().any(|one| one.raw.contains("ferry")), "others are sent");
+}
+
 #[test]
 fn a_pack_of_summaries_that_stay_here_is_not_drafted_elsewhere() {
     let setup = PrivacySetup::new(&format!("{RULES}\nlocal_provider = \"builtin\""));

@@ -4,12 +4,14 @@
 //! member gives null. Producers name things in several ways: each member has a short list of names,
 //! and the first that holds a value counts. Unknown members of an event are kept in `meta`, bounded.
 
+use std::path::Path;
+
 use chrono_tz::Tz;
 use serde_json::{Map, Value};
 
 use super::defect::Defect;
 use super::moment::Moment;
-use super::other::{conversation_of, parts_of};
+use super::other::{OTHER_DIR, conversation_of, parts_of, plain};
 use super::resolve::{Resolved, only};
 use super::sources::is_summary_id;
 use super::view::Upstream;
@@ -182,6 +184,7 @@ fn each_context(
     zone: Tz,
     take: &mut dyn FnMut(SourceContext),
 ) -> Result<(), Defect> {
+    let mut last: Option<(String, Option<String>)> = None;
     resolved.sources.each_record(upstream, &mut |source, record| {
         let mut context = match source.bus {
             Bus::EventBus | Bus::SessionBus => of_event(record, zone),
@@ -216,7 +219,14 @@ fn each_context(
         context.private_mark = members.and_then(mark_of);
         context.origin.path.iter().for_each(|path| context.places.add_file(path));
         if source.bus == Bus::Other && context.kind != SourceKind::Summary {
-            context.places.add_file(source.file.strip_prefix("other/").unwrap_or(source.file));
+            let named = source.file.strip_prefix("other/").unwrap_or(source.file);
+            context.places.add_file(named);
+            // Items of a list follow one another.
+            if last.as_ref().is_none_or(|(file, _)| file != named) {
+                last = Some((named.to_owned(), behind_links(upstream, named)));
+            }
+            let real = last.as_ref().and_then(|(_, real)| real.as_deref());
+            real.into_iter().for_each(|real| context.places.add_file(real));
         }
         if context.origin.path.is_none() {
             context.origin.path = Some(source.file.to_owned());
@@ -227,6 +237,14 @@ fn each_context(
         }
         take(context);
     })
+}
+
+/// The path that a file of the bus `other` has without links, where its own path is another one.
+fn behind_links(upstream: &Upstream, id: &str) -> Option<String> {
+    let (disk, dir) = (upstream.disk(), upstream.root().join(OTHER_DIR));
+    let real = disk.real_path(&dir.join(plain(id).ok()?)).ok()?;
+    let below = real.strip_prefix(disk.real_path(&dir).ok()?).ok()?;
+    (below != Path::new(id)).then(|| below.to_string_lossy().into_owned())
 }
 
 /// The session or document that the sources are parts of, when they are parts of one.
