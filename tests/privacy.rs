@@ -608,6 +608,116 @@ fn config_and_doctor_say_what_may_leave_and_where_to() {
     assert!(setup.home.ok(&["config"]).contains("no text leaves this machine"));
 }
 
+/// A way in: the command, what it is given, its file and the text of the file.
+struct WayIn {
+    command: &'static [&'static str],
+    given: &'static str,
+    file: &'static str,
+    text: String,
+}
+
+/// Files that lie in a folder `clients`, or in a mailbox `diary`.
+fn ways_in() -> Vec<WayIn> {
+    let said = format!("The {MARK} is paid on 3 May and costs 20 EUR.");
+    let date = "Tue, 10 Feb 2026 09:00:00 +0100";
+    let row = |id: &str| {
+        let at = "2026-02-11T10:00:00Z";
+        let row = json!({"id": id, "timestamp": at, "role": "user", "content": said, "talk": id});
+        format!("{row}\n")
+    };
+    let mail = |id: &str| {
+        format!(
+            "From: a@x.example\nMessage-ID: <{id}@x>\nDate: {date}\nSubject: Costs {id}\n\n{said}\n"
+        )
+    };
+    let mbox = |id: &str| format!("From a@x Tue Feb 10 09:00:00 2026\n{}", mail(id));
+    let feed = |id: &str| {
+        let item =
+            json!({"id": id, "date_published": "2026-02-10T09:00:00Z", "content_text": said});
+        json!({"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": [item]})
+            .to_string()
+    };
+    const TEXT: &[&str] = &["import", "text"];
+    const MAIL: &[&str] = &["import", "mail"];
+    const FEED: &[&str] = &["import", "rss-json"];
+    const CHAT: &[&str] = &["import", "chat-export"];
+    const ROWS: &[&str] = &["import", "jsonl", "--time", "timestamp", "--text", "content"];
+    const TALK: &[&str] =
+        &["import", "jsonl", "--time", "timestamp", "--text", "content", "--conversation", "talk"];
+    const ADD: &[&str] = &["add", "--no-wait"];
+    const SUM: &[&str] = &["sum"];
+    let note = |id: &str| format!("# Costs {id}\n\n{said}\n");
+    let all = [
+        (TEXT, "a/clients", "a/clients/plain.md", note("a")),
+        (TEXT, "b/clients/plain.md", "b/clients/plain.md", note("b")),
+        (TEXT, "c", "c/clients/plain.md", note("c")),
+        (MAIL, "d/clients", "d/clients/x.mbox", mbox("d")),
+        (MAIL, "e/clients/x.eml", "e/clients/x.eml", mail("e")),
+        (FEED, "f/clients", "f/clients/feed.json", feed("f")),
+        (FEED, "g/clients/feed.json", "g/clients/feed.json", feed("g")),
+        (CHAT, "h/clients", "h/clients/rows.jsonl", row("h")),
+        (CHAT, "i/clients/rows.jsonl", "i/clients/rows.jsonl", row("i")),
+        (ROWS, "j/clients", "j/clients/rows.jsonl", row("j")),
+        (TALK, "k/clients", "k/clients/rows.jsonl", row("k")),
+        (ADD, "l/clients", "l/clients/plain.md", note("l")),
+        (ADD, "m/clients/x.mbox", "m/clients/x.mbox", mbox("m")),
+        (SUM, "n/clients/plain.md", "n/clients/plain.md", note("n")),
+        (MAIL, "o/Diary", "o/Diary", mbox("o")),
+        (MAIL, "p/diary/cur/1.host:2,S", "p/diary/cur/1.host:2,S", mail("p")),
+        (MAIL, "q/DIARY.MBOX", "q/DIARY.MBOX", mbox("q")),
+        (MAIL, "r", "r/diary.mbox/x.eml", mail("r")),
+        (ADD, "s/Diary", "s/Diary", mbox("s")),
+        (ADD, "t/.Diary", "t/.Diary/new/1.host", mail("t")),
+        (ADD, "u/DIARY.MBOX", "u/DIARY.MBOX", mbox("u")),
+        (ADD, "v/diary.sbd", "v/diary.sbd/year.mbox", mbox("v")),
+        (SUM, "w/Diary", "w/Diary", mbox("w")),
+        (SUM, "x/diary/cur/1.host:2,S", "x/diary/cur/1.host:2,S", mail("x")),
+        (SUM, "y/DIARY.MBOX", "y/DIARY.MBOX", mbox("y")),
+    ];
+    let way = |(command, given, file, text)| WayIn { command, given, file, text };
+    all.into_iter().map(way).collect()
+}
+
+/// However a command takes in a file, a rule about its folder or about its mailbox keeps it here and unpublished.
+#[test]
+fn every_command_keeps_the_places_of_its_files() {
+    let all = ways_in();
+    for (place, rule) in
+        [("/clients/", "folder:clients"), ("/clients/", "folder:DESK"), ("iary", "mailbox:diary")]
+    {
+        let setup = PrivacySetup::new("");
+        let home = &setup.home;
+        let rule = rule.replace("DESK", home.path("desk").to_str().unwrap());
+        setup.configure(
+            &format!("local_only = [{rule:?}]\nprivate = [{rule:?}]\nlocal_provider = \"builtin\""),
+            "",
+        );
+        home.ok(&["init"]);
+        let is_meant = |way: &&WayIn| way.file.to_lowercase().contains(place) || rule.contains('/');
+        let meant: Vec<&WayIn> = all.iter().filter(is_meant).collect();
+        let mark = |way: &WayIn| format!("{MARK}-{}-", &way.file[..1]);
+        for way in &meant {
+            setup.write(&format!("desk/{}", way.file), &way.text.replace(MARK, &mark(way)));
+            let given = home.path(&format!("desk/{}", way.given));
+            home.ok(&[way.command, &[given.to_str().unwrap()]].concat());
+        }
+        for bus in ["event_bus", "session_bus", "chunk_bus"] {
+            home.run(&["submit", "--all-new", "--bus", bus]);
+        }
+        home.ok(&["drain"]);
+        let seen: String = setup.far.seen().iter().map(|one| one.raw.clone()).collect();
+        let sent: Vec<&str> =
+            meant.iter().filter(|way| seen.contains(&mark(way))).map(|way| way.file).collect();
+        assert_eq!(sent, Vec::<&str>::new(), "these leave this machine in spite of {rule}");
+        let items = home.items();
+        assert!(items.len() > meant.len() / 2, "{rule}: {} summaries", items.len());
+        for item in items {
+            let reasons = &item["selection"]["privacy"]["private"];
+            assert!(reasons.as_array().is_some_and(|all| !all.is_empty()), "{rule}: {item}");
+        }
+    }
+}
+
 /// Who wrote all texts of [`with_authors`] that have the mark.
 const AUTHOR: &str = "Ottoline Hay";
 

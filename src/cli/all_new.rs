@@ -231,7 +231,8 @@ mod tests {
                 let item = serde_json::json!({"id": "a", "date_published": at, "title": "Bridge",
                     "content_text": text, "feed": "Town"});
                 std::fs::write(&file, item.to_string()).unwrap();
-                import_file(target, &Mapping::feed(), &file, &mut Default::default()).unwrap();
+                import_file(target, &Mapping::feed(), (&file, None), &mut Default::default())
+                    .unwrap();
             }
             let found = all_new(&context, &config, &home, None, None).unwrap();
             let line = found.values().next().unwrap();

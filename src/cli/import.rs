@@ -11,8 +11,9 @@ use super::failure::{Exit, Failure};
 use super::held_home::{importing, is_home, no_home};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
-use super::source_files::{name_for_home, name_not_read};
+use super::source_files::{folder_for_home, name_for_home, name_not_read};
 use crate::config::Config;
+use crate::contract::places::folder_of;
 use crate::home::Home;
 use crate::import::collect::{NamedFile, known_kind};
 use crate::import::intake::{Intake, Settings};
@@ -151,7 +152,10 @@ impl ImportArgs {
                     target,
                     &args.path,
                     &mut report,
-                    |intake, file, report| intake.take_messages(file, &mapping, report),
+                    |intake, file, report| {
+                        let folder = folder_for_home(target.disk, &context.home, file);
+                        intake.take_messages((file, folder.as_deref()), &mapping, report)
+                    },
                 )
             }
             ImportKind::Jsonl(args) => {
@@ -180,7 +184,8 @@ impl ImportArgs {
             ImportKind::Mail { path } => {
                 let readers = Readers { pdf: config.extract_pdf.clone() };
                 each(context, target, path, &["eml", "mbox"], |file| {
-                    mail::import_file(target, &readers, file, &mut report)
+                    let folder = folder_for_home(target.disk, &context.home, file);
+                    mail::import_file(target, &readers, (file, folder.as_deref()), &mut report)
                 })
                 .map(|others| report.tell_of(others))
             }
@@ -227,7 +232,8 @@ fn by_fields(
     report: &mut Report,
 ) -> Result<(), ImportError> {
     each(context, target, path, &JSON_ENDS, |file| {
-        fields::import_file(target, mapping, file, report)
+        let folder = folder_for_home(target.disk, &context.home, file);
+        fields::import_file(target, mapping, (file, folder.as_deref()), report)
     })
     .map(|others| report.tell_of(others))
 }
@@ -255,8 +261,10 @@ fn chats(
             }
             _ => None,
         };
-        let Some(kind) = has_reader else { return intake.take_messages(file, &mapping, report) };
         let name = name_for_home(target.disk, &context.home, file);
+        let Some(kind) = has_reader else {
+            return intake.take_messages((file, folder_of(&name)), &mapping, report);
+        };
         intake.take(&NamedFile { path: file.to_owned(), in_folder: None, name, kind }, report)
     })
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::prose::plain_line;
 use super::settings::load_config;
 use super::{Context, ui};
+use crate::contract::places::folder_of;
 use crate::contract::versions::file_of_item;
 use crate::home::Home;
 use crate::import::collect::Skipped;
@@ -84,6 +85,11 @@ pub(super) fn name_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> String
         .or_else(|| below(root.parent()).map(beside))
         .or_else(|| below(person.as_deref()).map(|rest| format!("~/{rest}")))
         .unwrap_or_else(|| real.display().to_string())
+}
+
+/// The folder of a file, by its name in a home.
+pub(super) fn folder_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> Option<String> {
+    folder_of(&name_for_home(disk, home, file)).map(str::to_owned)
 }
 
 /// The real path of a file. Where it is not there, the folders above it that are there have their real path.

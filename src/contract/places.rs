@@ -46,11 +46,16 @@ impl DataPlaces {
         }
     }
 
-    /// The folders on the path of a file.
+    /// The folders on the path of a file, and the mailboxes that the path names.
     pub(crate) fn add_file(&mut self, path: &str) {
-        if let Some((folder, _)) = path.rsplit_once('/') {
-            self.add(DataPlace::Folder, folder);
-        }
+        mailbox_of_file(path).into_iter().for_each(|name| self.add(DataPlace::Mailbox, name));
+        folder_of(path).into_iter().for_each(|folder| self.add_folder(folder));
+    }
+
+    /// A folder with those above it, and the mailboxes that they are.
+    pub(crate) fn add_folder(&mut self, path: &str) {
+        self.add(DataPlace::Folder, path);
+        mailboxes_on(path).for_each(|name| self.add(DataPlace::Mailbox, name));
     }
 
     /// What the `meta` of an item says of the places of its sources.
@@ -173,6 +178,34 @@ impl DataRule {
             && !relative.starts_with('/')
             && ends().filter(|end| !end.is_empty()).any(|end| is_on(end, relative))
     }
+}
+
+/// The folder of a file, by the path of the file.
+pub(crate) fn folder_of(path: &str) -> Option<&str> {
+    path.rsplit_once('/').map(|(folder, _)| folder).filter(|folder| !folder.is_empty())
+}
+
+/// The mailbox that a file is by the end of its name.
+pub(crate) fn mailbox_of_file(path: &str) -> Option<&str> {
+    without_end(path.rsplit('/').next().unwrap_or(path), ".mbox")
+}
+
+/// The mailboxes that folders on a path are: `NAME.mbox`, `NAME.sbd`, and `NAME` where mails lie in `NAME/cur`.
+fn mailboxes_on(path: &str) -> impl Iterator<Item = &str> {
+    let parts = || path.split('/');
+    let named = parts().flat_map(|part| [".mbox", ".sbd"].map(|end| without_end(part, end)));
+    let of_mails = parts().zip(parts().skip(1)).map(|(part, inner)| {
+        let is_inner = ["cur", "new"].iter().any(|name| inner.eq_ignore_ascii_case(name));
+        // The folders of a mailbox begin with a full stop there.
+        Some(part.trim_start_matches('.')).filter(|name| is_inner && !name.is_empty())
+    });
+    named.chain(of_mails).flatten()
+}
+
+/// A name without this end, in any letter case.
+fn without_end<'n>(name: &'n str, end: &str) -> Option<&'n str> {
+    let (stem, own) = name.split_at_checked(name.len().checked_sub(end.len())?)?;
+    (own.eq_ignore_ascii_case(end) && !stem.is_empty()).then_some(stem)
 }
 
 /// A label without the sign that notes write before it.

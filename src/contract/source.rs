@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::hash::{Digest, sha256};
 use super::json::jcs;
 use super::people;
-use super::places::{DataPlace, DataPlaces, folded};
+use super::places::{DataPlace, DataPlaces, folded, mailbox_of_file};
 use super::time::{Day, Timestamp};
 use super::vocabulary::Bus;
 
@@ -324,11 +324,7 @@ impl SourceContext {
 
     /// The mailbox, or the file of mails without its ending.
     fn mailbox(&self) -> Option<String> {
-        let file = || {
-            let path = self.origin.path.as_deref()?;
-            let name = path.rsplit('/').next()?;
-            name.strip_suffix(".mbox").map(str::to_owned)
-        };
+        let file = || mailbox_of_file(self.origin.path.as_deref()?).map(str::to_owned);
         self.origin.mailbox.clone().or_else(file)
     }
 
@@ -366,6 +362,9 @@ pub(crate) fn add_person(places: &mut DataPlaces, written: &str) {
     Person::names_in(written).iter().for_each(|name| places.add(DataPlace::Author, name));
 }
 
+/// The member of `source` in a record with the folder of its file, where the name of the file has none. Rules about data
+/// read it.
+pub(crate) const FOLDER: &str = "folder";
 /// The member of an item of a list that holds the name it gives itself.
 pub(crate) const RECORD_ID: &str = "record_id";
 /// The member of a message that names who wrote it first, where its author passed it on.

@@ -17,8 +17,10 @@ use super::{
     read,
 };
 use crate::contract::hash::sha256;
+use crate::contract::places::folder_of;
 use crate::contract::privacy::LOCAL_ONLY;
 use crate::contract::publish::{PRIVATE_MARK, mark_of};
+use crate::contract::source::FOLDER;
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
 use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
@@ -86,11 +88,12 @@ pub(crate) fn import_folder(
             false => partition_of(&named),
         };
         let (partition, uri) = match appender.holds(&added_to, &named, None, report)? {
-            true => (added_to, named),
+            true => (added_to, named.clone()),
             false => (placing.partition.to_owned(), uri),
         };
+        let folder = folder_of(&named).filter(|_| uri != named);
         let returned = appender.returned(&partition, &uri, &sha256(&bytes).hex(), report)?;
-        match chunks_of_file(&uri, &bytes, order, returned) {
+        match chunks_of_file((&uri, folder), &bytes, order, returned) {
             Ok(chunks) => {
                 report.files += 1;
                 (held, order) = (held + bytes.len(), order + chunks.len() as i64);
@@ -128,7 +131,7 @@ struct Passage<'a> {
 }
 
 fn chunks_of_file(
-    uri: &str,
+    (uri, folder): (&str, Option<&str>),
     bytes: &[u8],
     order: i64,
     returned: u64,
@@ -137,7 +140,8 @@ fn chunks_of_file(
     dated::set_heads(std::slice::from_mut(&mut file), uri);
     let checksum = sha256(bytes).hex();
     let id = document_id(uri, &checksum, returned);
-    let described = Described { uri, checksum: &checksum, returned, id: &id, project: None };
+    let described =
+        Described { uri, folder, checksum: &checksum, returned, id: &id, project: None };
     Ok(chunks_of(&described, &[file], order))
 }
 
@@ -161,6 +165,8 @@ fn one_document(uri: &str, bytes: &[u8]) -> Result<file::Document, String> {
 pub(super) struct Described<'a> {
     /// The name a person gives it.
     pub uri: &'a str,
+    /// The folder it lies in, where the name does not say it.
+    pub folder: Option<&'a str>,
     /// Hash of its bytes.
     pub checksum: &'a str,
     /// The number of this content, where it was there before.
@@ -231,6 +237,7 @@ fn add_chunks(
             "hashes": {"text_hash": text_hash},
             "provenance": provenance(of, kind),
         });
+        of.folder.into_iter().for_each(|folder| value["source"][FOLDER] = folder.into());
         let metadata = &mut value["metadata"];
         if let Some(publish) = file.publish {
             metadata["publish"] = json!(publish);
@@ -356,7 +363,7 @@ mod tests {
     #[test]
     fn markdown_is_cut_at_headings_but_not_in_code() {
         let text = "intro é\n\n# One\nbody\n```\n# not a heading\n```\n## Two\nmore\n";
-        let chunks = chunks_of_file("a/b.md", text.as_bytes(), 0, 0).unwrap();
+        let chunks = chunks_of_file(("a/b.md", None), text.as_bytes(), 0, 0).unwrap();
         let texts: Vec<_> =
             chunks.iter().map(|chunk| chunk.value["text"].as_str().unwrap()).collect();
         assert_eq!(texts, ["intro é", "# One\nbody\n```\n# not a heading\n```", "## Two\nmore"]);
@@ -376,7 +383,7 @@ mod tests {
     fn every_chunk_of_a_text_that_stays_here_says_so() {
         for front in ["local_only: true", "meta:\n  Local only: yes"] {
             let text = format!("---\n{front}\n---\n# One\nbody\n\n# Two\nmore\n");
-            let chunks = chunks_of_file("a.md", text.as_bytes(), 0, 0).unwrap();
+            let chunks = chunks_of_file(("a.md", None), text.as_bytes(), 0, 0).unwrap();
             let said = chunks.iter().map(|chunk| &chunk.value["metadata"]["local_only"]);
             assert_eq!(said.collect::<Vec<_>>(), [&json!(true), &json!(true)], "{front}");
         }
@@ -385,12 +392,12 @@ mod tests {
     #[test]
     fn long_text_is_cut_at_paragraphs_and_ids_depend_on_content() {
         let text = "word ".repeat(300) + "\n\n" + &"more ".repeat(700) + "\n\n" + "end";
-        let chunks = chunks_of_file("a.txt", text.as_bytes(), 0, 0).unwrap();
+        let chunks = chunks_of_file(("a.txt", None), text.as_bytes(), 0, 0).unwrap();
         assert!(chunks.len() >= 2, "{}", chunks.len());
-        let again = chunks_of_file("a.txt", text.as_bytes(), 0, 0).unwrap();
+        let again = chunks_of_file(("a.txt", None), text.as_bytes(), 0, 0).unwrap();
         assert_eq!(chunks, again);
-        let edited = chunks_of_file("a.txt", (text + "!").as_bytes(), 0, 0).unwrap();
+        let edited = chunks_of_file(("a.txt", None), (text + "!").as_bytes(), 0, 0).unwrap();
         assert_ne!(chunks[0].id, edited[0].id);
-        assert!(chunks_of_file("a.txt", b"\0\x01", 0, 0).is_err());
+        assert!(chunks_of_file(("a.txt", None), b"\0\x01", 0, 0).is_err());
     }
 }

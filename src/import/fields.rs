@@ -136,15 +136,15 @@ impl Mapping {
     }
 }
 
-/// Imports one file: JSON lines, one JSON array, or an object with a list of items. One record and
+/// Imports one file of a folder: JSON lines, one JSON array, or an object with a list of items. One record and
 /// some text is held at a time, however large the file is, and a hash of each id that the records give themselves.
 pub(crate) fn import_file(
     target: Target<'_>,
     mapping: &Mapping,
-    file: &Path,
+    (file, folder): (&Path, Option<&str>),
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    import_events(target, file, report, |name, take| {
+    import_events(target, (file, folder), report, |name, take| {
         each_event(target.disk, target.zone, mapping, file, name, take)
     })
 }
@@ -639,7 +639,7 @@ mod tests {
         disk.replace(&list, json!({"items": rows}).to_string().as_bytes(), 0o640).unwrap();
         let run = |file: &Path| {
             let mut report = Report::default();
-            let done = import_file(target, &Mapping::chat_export(), file, &mut report);
+            let done = import_file(target, &Mapping::chat_export(), (file, None), &mut report);
             done.map(|()| report)
         };
         let first = run(&lines).unwrap();
@@ -712,7 +712,7 @@ mod tests {
         });
         disk.replace(&file, rows.collect::<String>().as_bytes(), 0o640).unwrap();
         let mut report = Report::default();
-        import_file(target, &Mapping::chat_export(), &file, &mut report).unwrap();
+        import_file(target, &Mapping::chat_export(), (&file, None), &mut report).unwrap();
         report.added
     }
 
@@ -758,7 +758,7 @@ mod tests {
                 json!({"id": "a", "date_published": at, "content_text": text, "feed": "Town"});
             disk.replace(&file, item.to_string().as_bytes(), 0o640).unwrap();
             let mut report = Report::default();
-            import_file(target, &Mapping::feed(), &file, &mut report).unwrap();
+            import_file(target, &Mapping::feed(), (&file, None), &mut report).unwrap();
             assert_eq!((report.added, report.ids_repeated), (1, 0), "{text}");
         }
         let later = disk.read(&root.join("eventbus/daily/2026-02-12.jsonl")).unwrap();
@@ -826,7 +826,7 @@ mod tests {
         disk.replace(&file, rows.map(|row| format!("{row}\n")).concat().as_bytes(), 0o640).unwrap();
         let run = || {
             let mut report = Report::default();
-            import_file(target, &Mapping::chat_export(), &file, &mut report).unwrap();
+            import_file(target, &Mapping::chat_export(), (&file, None), &mut report).unwrap();
             report
         };
         let report = run();

@@ -20,7 +20,7 @@ use super::stream::each_record;
 use super::turn_record::{event_id_of, record_of};
 use super::{
     DatesRead, Days, ImportError, LeftOut, NewRecord, Report, Target, decode, disk_error, feed,
-    fields, mail, name_of, talks,
+    fields, mail, name_of, note_folder, talks,
 };
 use crate::contract::hash::sha256;
 use crate::contract::privacy::LOCAL_ONLY;
@@ -168,7 +168,7 @@ impl<'a> Intake<'a> {
             FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
             FileKind::ChatLines => {
                 let mapping = fields::Mapping::chat_export();
-                self.loose_messages(disk, &file.path, &file.name, &mapping, report)
+                self.loose_messages(disk, &file.path, (&file.name, None), &mapping, report)
             }
             FileKind::ChatText | FileKind::ChatJson => {
                 let bytes = disk.read(&file.path);
@@ -355,7 +355,7 @@ impl<'a> Intake<'a> {
         let returned = self.chunks.returned(&partition, &uri, checksum, report)?;
         let id = document_id(&uri, checksum, returned);
         let project = self.settings.project.as_deref();
-        let described = Described { uri: &uri, checksum, returned, id: &id, project };
+        let described = Described { uri: &uri, folder: None, checksum, returned, id: &id, project };
         let chunks = documents::chunks_of(&described, parts, self.order);
         self.order += chunks.len() as i64;
         let (mut forgotten, all) = (0, chunks.len() as u64);
@@ -624,12 +624,13 @@ impl<'a> Intake<'a> {
     /// Takes the messages of a file, whose conversations become sessions.
     pub(crate) fn take_messages(
         &mut self,
-        file: &Path,
+        (file, folder): (&Path, Option<&str>),
         mapping: &fields::Mapping,
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let (subjects, refused) = (self.subjects.len(), report.refused());
-        self.loose_messages(self.target.disk, file, &name_of(file), mapping, report)?;
+        let named = (name_of(file), folder);
+        self.loose_messages(self.target.disk, file, (&named.0, named.1), mapping, report)?;
         report.count_file(self.subjects.len() > subjects, refused);
         Ok(())
     }
@@ -639,15 +640,16 @@ impl<'a> Intake<'a> {
         &mut self,
         disk: &dyn Disk,
         path: &Path,
-        name: &str,
+        (name, folder): (&str, Option<&str>),
         mapping: &fields::Mapping,
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let mut talks: BTreeMap<String, (Talk, Vec<Message>)> = BTreeMap::new();
         fields::each_event(disk, self.target.zone, mapping, path, name, &mut |number, event| {
-            let Some((at, record)) = self.readable(name, number, event, report) else {
+            let Some((at, mut record)) = self.readable(name, number, event, report) else {
                 return Ok(());
             };
+            note_folder(&mut record, folder);
             let word = |member: &str| record.value[member].as_str().map(str::to_owned);
             let id = word("conversation_id");
             let (talk, messages) =
@@ -794,7 +796,7 @@ mod tests {
             let gap_ms = 3_600_000;
             let mut intake = Intake::new(target, Settings { gap_ms, ..Settings::default() });
             let mapping = fields::Mapping::chat_export();
-            intake.take_messages(&file, &mapping, &mut report).unwrap();
+            intake.take_messages((&file, None), &mapping, &mut report).unwrap();
             intake.finish(&mut report).unwrap().len()
         };
         let words = |path: &str, member: &str| -> Vec<Value> {

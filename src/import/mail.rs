@@ -38,14 +38,14 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Mails attached to mails attached to mails.
 const MAILS_IN_MAILS_MAX: usize = 8;
 
-/// Imports one file, holding one mail and some text at a time, however large the file is.
+/// Imports one file of a folder, holding one mail and some text at a time, however large the file is.
 pub(crate) fn import_file(
     target: Target<'_>,
     readers: &Readers,
-    file: &Path,
+    (file, folder): (&Path, Option<&str>),
     report: &mut Report,
 ) -> Result<(), ImportError> {
-    import_events(target, file, report, |name, take| {
+    import_events(target, (file, folder), report, |name, take| {
         each_event(target.disk, target.zone, readers, file, name, take)
     })
 }
@@ -427,7 +427,7 @@ mod tests {
         disk.replace(&file, &text, 0o640).unwrap();
         let target = Target { disk, root: &root, zone: chrono_tz::UTC, now: Timestamp(0) };
         let mut report = Report::default();
-        import_file(target, &Readers::default(), &file, &mut report).unwrap();
+        import_file(target, &Readers::default(), (&file, None), &mut report).unwrap();
         assert_eq!(report.rejected, []);
         // Those without an id are the same mail.
         assert_eq!((report.added, report.known), (41, 19));
@@ -440,7 +440,7 @@ mod tests {
             "{data}"
         );
         let mut again = Report::default();
-        import_file(target, &Readers::default(), &file, &mut again).unwrap();
+        import_file(target, &Readers::default(), (&file, None), &mut again).unwrap();
         assert_eq!((again.added, again.known), (0, 60));
     }
 

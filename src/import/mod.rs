@@ -50,6 +50,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::contract::source::FOLDER;
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp};
 use crate::os::{Disk, Open};
@@ -572,18 +573,24 @@ fn is_dated(record: &NewRecord) -> bool {
     record.value["event_kind"] == "external_observation"
 }
 
-/// Puts the events of one file on their days. `each` hands them over, under the name of the file.
+/// Notes the folder of the file of a record, which its name does not say. No id is made of it.
+fn note_folder(record: &mut NewRecord, folder: Option<&str>) {
+    folder.into_iter().for_each(|folder| record.value["source"][FOLDER] = folder.into());
+}
+
+/// Puts the events of one file, with the folder it lies in, on their days. `each` hands them over, under the name of the file.
 fn import_events(
     target: Target<'_>,
-    file: &Path,
+    (file, folder): (&Path, Option<&str>),
     report: &mut Report,
     each: impl FnOnce(&str, &mut TakeEvent<'_>) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
     let (name, refused) = (name_of(file), report.refused());
     let (mut days, mut is_read) = (Days::new(target), false);
     each(&name, &mut |number, found| match found {
-        Ok((at, record)) => {
+        Ok((at, mut record)) => {
             is_read = true;
+            note_folder(&mut record, folder);
             days.take(at, record, report)
         }
         Err(why) => {

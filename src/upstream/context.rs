@@ -26,7 +26,7 @@ use crate::contract::stable_id::document_id;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
-use crate::markup::document::{extension_of, is_known_by_title};
+use crate::markup::document::{MAIL, extension_of, is_known_by_title};
 use crate::markup::members::{self, SAID_BY, TITLES, authors, folded, name_of_person, named};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
@@ -218,6 +218,8 @@ fn each_context(
         context.local_only |= members.is_some_and(says_local_only);
         context.private_mark = members.and_then(mark_of);
         context.origin.path.iter().for_each(|path| context.places.add_file(path));
+        let folder = words(record, &["source.folder"]);
+        folder.iter().for_each(|folder| context.places.add_folder(folder));
         if source.bus == Bus::Other && context.kind != SourceKind::Summary {
             let named = source.file.strip_prefix("other/").unwrap_or(source.file);
             context.places.add_file(named);
@@ -479,9 +481,24 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
     let around = [Some(record), record.get("metadata"), record.get("meta")];
     let around = around.into_iter().flatten().filter_map(Value::as_object);
     around.for_each(|members| add_people(&mut context.places, members));
+    if words(record, &["source.source_system"]).is_some_and(|system| system == "mail") {
+        add_mailbox(&mut context);
+    }
     // An import gives a changed record another id, and names its first id.
     context.origins = words(record, &["source.version_of"]).into_iter().collect();
     context
+}
+
+/// The file of a mail is its mailbox, unless its name says that it is that mail alone. Programs that keep mails give the
+/// file of a mailbox no ending, or one of their own.
+fn add_mailbox(context: &mut SourceContext) {
+    let path = context.origin.path.as_deref().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or(path);
+    if extension_of(name) == MAIL {
+        return;
+    }
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    [name, stem].iter().for_each(|name| context.places.add(DataPlace::Mailbox, name));
 }
 
 fn of_chunk(record: &Value, zone: Tz) -> SourceContext {

@@ -53,10 +53,11 @@ pub(super) fn write(
     }
     let target = Target { disk, root: &home.buses, zone, now: context.machine.clock.now() };
     let mut report = Report::default();
-    mail::import_file(target, &Readers::default(), &own.join("mails.mbox"), &mut report)?;
+    mail::import_file(target, &Readers::default(), (&own.join("mails.mbox"), None), &mut report)?;
     let chats = fields::Mapping::chat_export();
-    fields::import_file(target, &chats, &own.join("chats.jsonl"), &mut report)?;
-    fields::import_file(target, &fields::Mapping::feed(), &own.join("news.json"), &mut report)?;
+    fields::import_file(target, &chats, (&own.join("chats.jsonl"), None), &mut report)?;
+    let news = own.join("news.json");
+    fields::import_file(target, &fields::Mapping::feed(), (&news, None), &mut report)?;
     let placing = documents::Placing {
         partition: "documents",
         is_chosen: true,
