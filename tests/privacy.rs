@@ -608,6 +608,202 @@ fn config_and_doctor_say_what_may_leave_and_where_to() {
     assert!(setup.home.ok(&["config"]).contains("no text leaves this machine"));
 }
 
+/// A text of each kind of file that can say what it is filed under. The mark of each has a number.
+fn with_labels() -> Vec<(&'static str, String)> {
+    let said = format!("The {MARK}## is paid on 3 May and costs 20 EUR.");
+    let mail = |id: &str, header: &str| {
+        let head =
+            format!("From: a@x.example\nMessage-ID: <{id}@x>\nSubject: Costs {id}\n{header}");
+        format!("{head}\nDate: Tue, 10 Feb 2026 09:00:00 +0100\n\n{said}\n")
+    };
+    let front = |lines: &str| format!("---\n{lines}\n---\n\n{said}\n");
+    let page = |head: &str| format!("<html><head>{head}</head><body><p>{said}</p></body></html>");
+    let entry = |line: &str| {
+        format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nDTSTART:20260211T100000Z\r\n{line}\r\n\
+             SUMMARY:Costs\r\nDESCRIPTION:{said}\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+        )
+    };
+    vec![
+        ("list.md", front("tags: [garden, health]")),
+        ("one.md", front("category: Health")),
+        ("yes.md", front("tags: {garden: true, health: true}")),
+        ("deep.md", front("taxonomies: {tags: [garden, health]}")),
+        ("table.md", format!("+++\n[taxonomies]\ntags = [\"health\"]\n+++\n\n{said}\n")),
+        ("line.md", format!("tags:: garden, health\n\n{said}\n")),
+        ("line.txt", format!("Costs\nTags: garden, health/back\n\n{said}\n")),
+        ("signs.txt", format!("Tags: #garden #health\n\n{said}\n")),
+        ("field.rst", format!("Costs\n=====\n\n:tags: garden, health\n\n{said}\n")),
+        ("directive.rst", format!("Costs\n=====\n\n{said}\n\n.. tags:: garden, health\n")),
+        (
+            "meta.rst",
+            format!("Costs\n=====\n\n.. meta::\n   :keywords: garden, health\n\n{said}\n"),
+        ),
+        (
+            "words.tex",
+            format!(
+                "\\documentclass{{article}}\\begin{{document}}\\keywords{{garden, health}}\n{said}\\end{{document}}"
+            ),
+        ),
+        (
+            "setup.tex",
+            format!(
+                "\\documentclass{{article}}\\hypersetup{{pdfkeywords={{garden, health}}}}\\begin{{document}}{said}\\end{{document}}"
+            ),
+        ),
+        ("head.org", format!("* Costs :garden:health:\n{said}\n")),
+        ("file.org", format!("#+FILETAGS: :garden:health:\n\n{said}\n")),
+        ("blank.org", format!("#+FILETAGS: garden health\n\n{said}\n")),
+        ("words.html", page("<meta name='keywords' content='garden, health'>")),
+        (
+            "tag.html",
+            page(
+                "<meta property='article:tag' content='garden'><meta property='article:tag' content='Health'>",
+            ),
+        ),
+        ("news.html", page("<meta name='news_keywords' content='garden, health'>")),
+        (
+            "ld.html",
+            page(&format!(
+                "<script type='application/ld+json'>{}</script>",
+                json!([{"@type": "Article", "keywords": ["garden", "health"]}])
+            )),
+        ),
+        ("gmail.eml", mail("g", "X-Gmail-Labels: Inbox,Health")),
+        ("coded.eml", mail("c", "X-Gmail-Labels: =?UTF-8?Q?Caf=C3=A9,Health?=")),
+        ("words.eml", mail("w", "Keywords: garden,\n health")),
+        (
+            "gmail.mbox",
+            format!(
+                "From a@x Tue Feb 10 09:00:00 2026\n{}",
+                mail("m", "X-Gmail-Labels: Inbox,Health")
+            ),
+        ),
+        ("entry.ics", entry("CATEGORIES:Garden,Health")),
+        (
+            "two.jsonl",
+            format!(
+                "{}\n",
+                json!({"id": "t", "tags": ["garden"], "categories": "health", "text": said})
+            ),
+        ),
+    ]
+}
+
+/// A text of each kind of file that can say that it stays on this machine.
+fn with_local_only() -> Vec<(&'static str, String)> {
+    let said = format!("The {MARK}## is paid on 3 May and costs 20 EUR.");
+    let mail = |id: &str, rest: &str| {
+        let head = format!("From: a@x.example\nMessage-ID: <{id}@x>\nSubject: Costs {id}");
+        format!("{head}\nDate: Tue, 10 Feb 2026 09:00:00 +0100\n{rest}\n")
+    };
+    let page = |head: &str| format!("<html><head>{head}</head><body><p>{said}</p></body></html>");
+    vec![
+        ("front.md", format!("---\nlocal_only: true\n---\n\n{said}\n")),
+        ("flag.md", format!("---\nflags: [local_only]\n---\n\n{said}\n")),
+        ("comment.md", format!("<!-- local_only: true -->\n\n{said}\n")),
+        ("line.txt", format!("local_only: true\n\n{said}\n")),
+        ("field.txt", format!(":local_only: true\n\n{said}\n")),
+        ("field.rst", format!("Costs\n=====\n\n:local_only: true\n\n{said}\n")),
+        ("word.org", format!("#+LOCAL_ONLY: true\n\n{said}\n")),
+        ("field.org", format!(":local_only: true\n\n{said}\n")),
+        ("line.org", format!("local_only: true\n\n{said}\n")),
+        ("drawer.org", format!("* Costs\n:PROPERTIES:\n:LOCAL_ONLY: t\n:END:\n{said}\n")),
+        (
+            "comment.tex",
+            format!(
+                "% local_only: true\n\\documentclass{{article}}\\begin{{document}}{said}\\end{{document}}"
+            ),
+        ),
+        ("meta.html", page("<meta name='local_only' content='true'>")),
+        ("comment.html", format!("<!-- local_only: true -->{}", page(""))),
+        ("data.html", format!("<html data-local-only='true'><body><p>{said}</p></body></html>")),
+        ("header.eml", mail("h", &format!("X-Local-Only: True\n\n{said}"))),
+        (
+            "page.eml",
+            mail(
+                "p",
+                &format!(
+                    "Content-Type: text/html\n\n{}",
+                    page("<meta name='local_only' content='yes'>")
+                ),
+            ),
+        ),
+        (
+            "header.mbox",
+            format!(
+                "From a@x Tue Feb 10 09:00:00 2026\n{}",
+                mail("b", &format!("X-Local-Only: yes\n\n{said}"))
+            ),
+        ),
+        ("flag.jsonl", format!("{}\n", json!({"id": "f", "flags": ["local_only"], "text": said}))),
+        ("flag.json", json!({"flags": ["local_only"], "text": said}).to_string()),
+    ]
+}
+
+/// Whatever way a text comes in, what it says of itself keeps it here.
+#[track_caller]
+fn every_way_keeps(files: &[(&str, String)], rule: &str) {
+    let setup = PrivacySetup::new(rule);
+    let home = &setup.home;
+    home.ok(&["init"]);
+    let marks: Vec<String> = (0..files.len()).map(|number| format!("{MARK}{number:03}")).collect();
+    let put = |folder: &str, way: usize| {
+        for ((name, text), mark) in files.iter().zip(&marks) {
+            let text = text.replace(&format!("{MARK}##"), mark);
+            // The same text again would be known.
+            setup
+                .write(&format!("{folder}/{name}"), &text.replace("20 EUR", &format!("{way} EUR")));
+        }
+        home.path(folder).to_str().unwrap().to_owned()
+    };
+    let seen_far = |way: &str| {
+        let seen: String = setup.far.seen().iter().map(|one| one.raw.clone()).collect();
+        let seen = files.iter().zip(&marks).filter(|(_, mark)| seen.contains(*mark));
+        let seen: Vec<&str> = seen.map(|((name, _), _)| *name).collect();
+        assert_eq!(seen, Vec::<&str>::new(), "{way} sends these");
+    };
+    for (name, _) in files {
+        home.run(&["sum", &format!("{}/{name}", put("sum", 20))]);
+    }
+    seen_far("sum");
+    put("buses/other", 21);
+    let ends = [".md", ".txt", ".rst", ".tex", ".html", ".eml", ".json", ".jsonl"];
+    let read = |name: &&str| ends.iter().any(|end| name.ends_with(end));
+    for (number, (name, _)) in files.iter().enumerate().filter(|(_, (name, _))| read(name)) {
+        setup.ask(&format!("r{number}"), FREE, &[name], json!({}));
+    }
+    home.ok(&["drain"]);
+    seen_far("the bus `other`");
+    for command in ["text", "mail"] {
+        home.run(&["import", command, &put(command, if command == "text" { 22 } else { 23 })]);
+    }
+    for bus in ["event_bus", "session_bus", "chunk_bus"] {
+        home.run(&["submit", "--all-new", "--bus", bus]);
+    }
+    home.ok(&["drain"]);
+    seen_far("import");
+    let added = put("add", 24);
+    setup.write("add/open.md", "The garden needs water on Friday.\n");
+    home.run(&["add", &added]);
+    seen_far("add");
+    assert!(setup.far.seen().iter().any(|one| one.raw.contains("garden needs")), "others are sent");
+    // What stays here is known by its text.
+    for mark in &marks {
+        assert!(holds(&home.path("buses"), mark), "{mark}");
+    }
+}
+
+#[test]
+fn every_kind_of_file_carries_what_it_is_filed_under() {
+    every_way_keeps(&with_labels(), "local_only = [\"label:health\"]");
+}
+
+#[test]
+fn every_kind_of_file_may_say_that_it_stays_here() {
+    every_way_keeps(&with_local_only(), "local_only = []");
+}
+
 /// A way in: the command, what it is given, its file and the text of the file.
 struct WayIn {
     command: &'static [&'static str],

@@ -8,10 +8,12 @@
 use serde_json::{Map, Value, json};
 
 use super::places::{DataPlaces, DataRule};
-use super::publish::{any_declared, is_refused};
+use super::publish::{any_declared, is_refused, labels_said, names_labels};
 
 /// The member of a record, of an item and of a request.
 pub(crate) const LOCAL_ONLY: &str = "local_only";
+/// Longest word that answers a line.
+const ANSWER_BYTES_MAX: usize = 20;
 /// The reason that a request gives.
 pub(crate) const OF_REQUEST: &str = "the request";
 
@@ -115,10 +117,22 @@ impl Confinement {
 }
 
 /// Whether a request or a record says that its text stays on this machine: a member that is present and
-/// is not clearly a no.
+/// is not clearly a no, or a flag or label of this name.
 pub(crate) fn says_local_only(members: &Map<String, Value>) -> bool {
     let names_it = |name: &str| name.rsplit(['.', '/', ':']).next().is_some_and(names_local_only);
-    any_declared(members, &mut |one| names_it(one.name) && !is_refused(one.value))
+    let is_label = |name: &str| name.rsplit(['.', '/', ':']).next().is_some_and(names_labels);
+    any_declared(members, &mut |one| {
+        names_it(one.name) && !is_refused(one.value)
+            || is_label(one.name)
+                && labels_said(one.value).iter().any(|label| names_local_only(label))
+    })
+}
+
+/// Whether a line of a text says so. What is longer than an answer is prose.
+pub(crate) fn local_only_by_line(name: &str, value: &str) -> bool {
+    let value = value.trim();
+    let is_answer = value.len() <= ANSWER_BYTES_MAX && value.chars().all(char::is_alphanumeric);
+    names_local_only(name) && is_answer && !is_refused(&value.into())
 }
 
 /// Whether a value, or any record in it, says so.
@@ -191,6 +205,10 @@ mod tests {
             (json!({"local_only": "perhaps"}), true),
             (json!({"meta": {"local-only": 1}}), true),
             (json!({"a": {"b": [{"local_only": true}]}}), true),
+            (json!({"flags": ["local_only"]}), true),
+            (json!({"meta": {"flags": "starred, local-only"}}), true),
+            (json!({"flags": {"local_only": false}}), false),
+            (json!({"tags": ["local"]}), false),
             (json!({"local_only": false}), false),
             (json!({"local_only": "no"}), false),
             (json!({"local_only": null}), false),

@@ -764,9 +764,42 @@ fn words_of(value: &Value) -> Vec<&str> {
     }
 }
 
+/// The names under which an object has the words of a label.
+const LABEL_NAMES: [&str; 6] = ["name", "label", "title", "term", "value", "slug"];
+
+/// The labels of a member, each whole: those of a text between its signs, of a list, of objects with a name, and the names
+/// of an object that says no to none of them.
+pub(crate) fn labels_said(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => whole_labels(text),
+        Value::Number(number) => vec![number.to_string()],
+        Value::Array(list) => list.iter().flat_map(labels_said).collect(),
+        Value::Object(object) => object
+            .iter()
+            .flat_map(|(name, value)| match value {
+                Value::String(_) if LABEL_NAMES.contains(&name.as_str()) => labels_said(value),
+                value if is_refused(value) => Vec::new(),
+                _ => vec![name.clone()],
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn whole_labels(text: &str) -> Vec<String> {
+    let text = text.trim();
+    let is_of_org = text.len() > 2 && text.starts_with(':') && text.ends_with(':');
+    // `#garden #health`
+    let text = text.replace(" #", ",");
+    let is_end = |c: char| if is_of_org { c == ':' } else { matches!(c, ',' | ';' | '|' | '\n') };
+    let bare = |label: &str| {
+        label.trim_matches(|c: char| c.is_whitespace() || "[]{}\"'".contains(c)).to_owned()
+    };
+    text.split(is_end).map(bare).filter(|label| !label.is_empty()).collect()
+}
+
 /// Labels as programs write them: a text, a list, objects with a name, or an object with a yes for each.
 fn labels_in(value: &Value) -> Vec<&str> {
-    const NAMES: [&str; 6] = ["name", "label", "title", "term", "value", "slug"];
     match value {
         Value::String(text) => labels_of(text),
         Value::Array(list) => list
@@ -780,7 +813,7 @@ fn labels_in(value: &Value) -> Vec<&str> {
         Value::Object(object) => object
             .iter()
             .filter_map(|(name, value)| match value {
-                Value::String(word) if NAMES.contains(&name.as_str()) => Some(word.as_str()),
+                Value::String(word) if LABEL_NAMES.contains(&name.as_str()) => Some(word.as_str()),
                 value if said(Some(value)) == Some(true) => Some(name.as_str()),
                 _ => None,
             })

@@ -24,7 +24,7 @@ use crate::contract::source::FOLDER;
 use crate::contract::stable_id::{Part, document_id, stable_id};
 use crate::contract::versions::file_of_item;
 use crate::markup::document::{FILE_NAME, PROJECT, TEXT_EXTENSIONS};
-use crate::markup::members::{folded, name_of_person, names_of, names_people};
+use crate::markup::members::{FILED_UNDER, folded, name_of_person, names_of, names_people};
 use crate::markup::{document as file, markdown};
 use crate::upstream::dated;
 
@@ -252,6 +252,10 @@ fn add_chunks(
         }
         if !file.labels.is_empty() {
             metadata["labels"] = json!(file.labels);
+        }
+        let filed_under = file.filed_under();
+        if !filed_under.is_empty() {
+            metadata[FILED_UNDER] = filed_under.into();
         }
         let kept = file.members.iter().filter(|(name, _)| is_context(name));
         for (name, value) in kept.filter_map(|(name, value)| Some((name, short(name, value)?))) {

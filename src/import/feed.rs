@@ -11,6 +11,7 @@ use crate::contract::publish::{is_plain_mark, said_by_member, together};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::html;
+use crate::markup::marks::Marks;
 
 /// A feed with its items, or for each item why it is left out.
 pub(crate) struct Feed {
@@ -30,11 +31,18 @@ pub(crate) fn read(uri: &str, text: &str, zone: Tz) -> Result<Feed, String> {
         date(channel, &["pubDate", "lastBuildDate", "updated", "date", "modified"], zone);
     let items = root.descendants().filter(|node| matches!(name(node), "item" | "entry"));
     let publish = said_by(channel);
+    let whole = marks_of(channel);
     let items = items.map(|item| {
         let publish = together([publish, said_by(item)]);
         let channel =
             Channel { title: title.as_deref(), author: author.as_deref(), at: fallback.as_ref() };
-        event(uri, &channel, item, publish, zone)
+        let found = event(uri, &channel, item, publish, zone);
+        let mut marks = marks_of(item);
+        marks.join(whole.clone());
+        found.map(|(at, record)| (at, marked(record, marks.clone()))).map_err(|why| match why {
+            LeftOut::Undated(record) => LeftOut::Undated(Box::new(marked(*record, marks))),
+            why => why,
+        })
     });
     let items = items.collect();
     Ok(Feed { title, items })
@@ -197,6 +205,32 @@ fn said_by(node: Node<'_, '_>) -> Option<bool> {
     };
     let own = node.attributes().any(|one| is_plain_mark(one.name(), &json!(one.value())));
     together(node.children().map(of).chain([own.then_some(false)]))
+}
+
+/// What an item or a channel says to rules about data beside its categories.
+fn marks_of(node: Node<'_, '_>) -> Marks {
+    let mut marks = Marks::default();
+    node.attributes().for_each(|one| marks.note(one.name(), one.value()));
+    for child in node.children().filter(Node::is_element) {
+        match name(&child) {
+            "item" | "entry" => continue,
+            "subject" | "category" => {
+                labels_of(child).iter().for_each(|one| marks.note("tags", one))
+            }
+            one => marks.note(one, &text_of(child)),
+        }
+        let below =
+            child.descendants().filter(|one| one.is_element() && !CONTENT.contains(&name(&child)));
+        below.for_each(|one| marks.note(name(&one), &text_of(one)));
+    }
+    marks
+}
+
+fn marked(mut record: NewRecord, marks: Marks) -> NewRecord {
+    if let Some(event) = record.value.as_object_mut() {
+        marks.keep_in(event);
+    }
+    record
 }
 
 /// Elements with the text of an item. What lies in them is part of it.

@@ -18,8 +18,10 @@ use crate::contract::source::{FORWARDED_FROM, REPLY_TO_AUTHOR, TimePrecision, lo
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::{Day, Timestamp, parse_instant};
 use crate::markup::html;
+use crate::markup::marks::Marks;
 use crate::markup::members::{
-    TIMES, add_people, authors, beyond_context, folded, name_of_person, named, people_of, speakers,
+    TIMES, add_people, authors, beyond_context, file_under, filed_under, folded, name_of_person,
+    named, people_of, speakers,
 };
 use crate::model::builtin::extract::written::day_of_value;
 use crate::os::Disk;
@@ -231,12 +233,12 @@ fn event(
         word(record, path).map(|text| (text, path == [PLAIN_TEXT]))
     });
     let has_own_text = found.is_some() && mapping.otherwise == Otherwise::Everything;
-    let (text, said_by_page) = match found {
+    let (text, by_page) = match found {
         Some((text, false)) if mapping.html => page(&text),
-        Some((text, _)) => (text, None),
+        Some((text, _)) => (text, Marks::default()),
         None => match elsewhere(mapping, record)? {
             text if mapping.html && html::has_closing_tag(&text) => page(&text),
-            text => (text, None),
+            text => (text, Marks::default()),
         },
     };
     // The items of a status page share its address.
@@ -249,7 +251,7 @@ fn event(
     let given = word(record, &mapping.id).or_else(addressed);
     let order = at.map_or(0, |at| at.0);
     let own = record.as_object().and_then(publish::said_by_record);
-    let publish = publish::together([own, said_by_page]);
+    let publish = publish::together([own, by_page.publish]);
     let kept: Vec<(&str, Value)> = kept(record).collect();
     let id = given.clone().unwrap_or_else(|| {
         let hash = sha256(&text).hex();
@@ -321,6 +323,8 @@ fn event(
     if let (Some(event), Some(members)) = (value.as_object_mut(), members) {
         let said = is_message.then(|| speakers(members)).into_iter().flatten();
         add_people(event, people_of(members).chain(said));
+        file_under(event, filed_under(members));
+        by_page.keep_in(event);
     }
     let Some(at) = at else {
         return Err(LeftOut::Undated(Box::new(NewRecord { order, id, value })));
@@ -329,10 +333,12 @@ fn event(
     Ok((at, NewRecord { order, id, value }))
 }
 
-/// The text of a page, and whether the page says that it may be shown to others.
-fn page(text: &str) -> (String, Option<bool>) {
-    let page = html::page(text);
-    (page.text, publish::said_by_members(&page.members))
+/// The text of a page, and what the page says of itself.
+fn page(text: &str) -> (String, Marks) {
+    let (page, mut marks) = (html::page(text), Marks::default());
+    marks.said(publish::said_by_members(&page.members));
+    marks.members(&page.members);
+    (page.text, marks)
 }
 
 /// The text of a record that has none in the named fields; or why it gives nothing.

@@ -30,6 +30,7 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{day_name, file_of_item, item_name, shown_name};
 use crate::contract::vocabulary::{Bus, SummaryKind};
 use crate::markup::document::{Document, FEED_ITEM, is_known_by_title};
+use crate::markup::members::FILED_UNDER;
 use crate::os::{Disk, InPlace};
 use crate::upstream::dated;
 use crate::upstream::index::IdKey;
@@ -721,7 +722,7 @@ fn as_document(mut event: Value) -> Document {
     let title = taken("title").and_then(|title| title.as_str().map(str::to_owned));
     let labels = taken("labels").and_then(|labels| serde_json::from_value(labels).ok());
     let mut members = Map::new();
-    for name in ["author", "from", "url", "feed", "project", LOCAL_ONLY] {
+    for name in ["author", "from", "url", "feed", "project", LOCAL_ONLY, FILED_UNDER] {
         members.extend(taken(name).map(|value| (name.to_owned(), value)));
     }
     let (text, labels) = (text.unwrap_or_default(), labels.unwrap_or_default());

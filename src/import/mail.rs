@@ -23,7 +23,7 @@ use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Timestamp;
 use crate::markup::document::Document;
 use crate::markup::mail::{self, Attachment, Mail};
-use crate::markup::members::{add_people, people_of};
+use crate::markup::members::{add_people, file_under, people_of};
 use crate::os::{Disk, Open};
 use crate::upstream::context::author_of;
 use crate::upstream::dated;
@@ -344,6 +344,7 @@ impl Event<'_> {
             if !document.labels.is_empty() {
                 members.insert("labels".to_owned(), json!(document.labels));
             }
+            file_under(&mut members, document.filed_under());
             publish = together([publish, document.publish]);
             if document.is_local_only() {
                 members.insert(LOCAL_ONLY.to_owned(), true.into());

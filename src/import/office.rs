@@ -7,8 +7,9 @@ use serde_json::{Map, Value};
 
 use super::archive::{Archive, ArchiveError};
 use super::xml::parse as xml;
-use crate::contract::publish::{said_by_member, said_by_members, together};
+use crate::contract::publish::{said_by_member, said_by_members};
 use crate::markup::document::Document;
+use crate::markup::marks::Marks;
 use crate::markup::members::add_people;
 use crate::markup::{html, markdown};
 
@@ -53,12 +54,16 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
     let title = said("title").or_else(|| first_heading(&out));
     let mut members = author(said("creator"));
     add_people(&mut members, commented_by.into_iter().chain(said("lastModifiedBy")));
+    let properties = marks_of(core.as_ref(), part("docProps/custom.xml").ok());
+    let mut marks = Marks::default();
+    marks.members(&properties);
+    marks.keep_in(&mut members);
     Ok(Document {
         kind: "docx",
         text: out.trim_end().to_owned(),
         title,
         date: said("modified").or_else(|| said("created")),
-        publish: said_by_members(&marks_of(core.as_ref(), part("docProps/custom.xml").ok())),
+        publish: said_by_members(&properties),
         members,
         ..Document::default()
     })
@@ -244,12 +249,13 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
     for item in package.descendants().filter(|node| is(node, "item")) {
         items.entry(item.attribute("id")).or_insert(item.attribute("href"));
     }
-    let (mut out, mut pages) = (String::new(), Vec::new());
+    let (mut out, mut marks) = (String::new(), Marks::default());
     for page in package.descendants().filter(|node| is(node, "itemref")) {
         let Some(id) = page.attribute("idref") else { continue };
         let Some(href) = items.get(&Some(id)).copied().flatten() else { continue };
         let read = html::page(&part(&entry_name(folder, href))?);
-        pages.push(said_by_members(&read.members));
+        marks.said(said_by_members(&read.members));
+        marks.members(&read.members);
         let text = read.text.trim();
         if !text.is_empty() {
             out.push_str(&format!("{text}\n\n"));
@@ -266,19 +272,25 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
         .collect();
     let subjects = Map::from_iter([("keywords".to_owned(), subjects.into())]);
     // `<meta property="private">true</meta>`, or `name` and `content` in older files.
-    let metas = package.descendants().filter(|node| is(node, "meta")).map(|node| {
-        let name = attribute(node, "property").or_else(|| attribute(node, "name"))?;
+    for node in package.descendants().filter(|node| is(node, "meta")) {
+        let name = attribute(node, "property").or_else(|| attribute(node, "name"));
+        let name = name.and_then(|name| name.rsplit(':').next()).unwrap_or_default();
         let value = attribute(node, "content").or_else(|| node.text()).unwrap_or_default();
-        said_by_member(name.rsplit(':').next()?, &value.trim().into())
-    });
-    let publish = together(metas.chain(pages).chain([said_by_members(&subjects)]));
+        marks.said(said_by_member(name, &value.trim().into()));
+        marks.note(name, value);
+    }
+    marks.said(said_by_members(&subjects));
+    marks.members(&subjects);
+    let publish = marks.publish;
+    let mut members = author(said("creator"));
+    marks.keep_in(&mut members);
     Ok(Document {
         kind: "epub",
         text: out.trim_end().to_owned(),
         title: said("title"),
         date: said("date"),
         publish,
-        members: author(said("creator")),
+        members,
         ..Document::default()
     })
 }
@@ -404,6 +416,29 @@ mod tests {
                 ("docProps/custom.xml", &custom),
             ]);
             assert_eq!(docx(&bytes).unwrap().publish, expected, "{core} {custom}");
+        }
+    }
+
+    #[test]
+    fn office_files_say_what_they_are_filed_under_and_that_they_stay_here() {
+        let body = "<w:document xmlns:w='w'><w:body><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:body></w:document>";
+        let core = "<c:coreProperties xmlns:c='c'><c:keywords>home; health</c:keywords></c:coreProperties>";
+        let custom = "<Properties xmlns:vt='v'><property name='Local only'><vt:x>true</vt:x></property></Properties>";
+        let read = docx(&zip(&[
+            ("word/document.xml", body),
+            ("docProps/core.xml", core),
+            ("docProps/custom.xml", custom),
+        ]));
+        let package = "<package xmlns:dc='dc'><metadata><dc:subject>home</dc:subject><dc:subject>health</dc:subject>\
+            <meta property='x:local_only'>true</meta></metadata><manifest/><spine/></package>";
+        let book = epub(&zip(&[
+            ("META-INF/container.xml", "<container><rootfile full-path='p.opf'/></container>"),
+            ("p.opf", package),
+        ]));
+        for document in [read.unwrap(), book.unwrap()] {
+            assert!(document.is_local_only(), "{}", document.kind);
+            assert_eq!(document.filed_under(), ["health", "home"], "{}", document.kind);
+            assert!(document.labels.is_empty(), "flows are not told");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the properties of a PDF file say of its privacy: its key words, its label, its XMP data.
+//! What the properties of a PDF file say of it: its key words, its label, its XMP data.
 //!
 //! Contract: reads what stands in the file uncompressed, as most programs write it. Properties in compressed
 //! objects are not seen.
@@ -7,19 +7,26 @@ use memchr::memmem;
 
 use super::xml;
 use crate::contract::publish::is_plain_mark;
+use crate::markup::marks::Marks;
 
 /// Longest name and longest text that are looked at, in bytes.
 const NAME_BYTES_MAX: usize = 80;
 const TEXT_BYTES_MAX: usize = 1 << 10;
 
-/// Whether the properties are a mark.
-pub(super) fn is_private(bytes: &[u8]) -> bool {
-    memchr::memchr_iter(b'/', bytes).any(|at| is_marked(&bytes[at + 1..]))
-        || memmem::find_iter(bytes, b"<x:xmpmeta").any(|at| is_marked_by_xmp(&bytes[at..]))
+/// What the properties say of the file.
+pub(super) fn marks(bytes: &[u8]) -> Marks {
+    let mut marks = Marks::default();
+    let mut note = |name: &str, value: &str| {
+        marks.said(is_plain_mark(name, &value.into()).then_some(false));
+        marks.note(name, value);
+    };
+    memchr::memchr_iter(b'/', bytes).for_each(|at| property(&bytes[at + 1..], &mut note));
+    memmem::find_iter(bytes, b"<x:xmpmeta").for_each(|at| xmp(&bytes[at..], &mut note));
+    marks
 }
 
 /// `/Keywords (private)`, or the same in hexadecimal digits.
-fn is_marked(rest: &[u8]) -> bool {
+fn property(rest: &[u8], note: &mut dyn FnMut(&str, &str)) {
     let is_regular = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let name = rest.iter().take(NAME_BYTES_MAX).take_while(|byte| is_regular(byte)).count();
     let (name, rest) = rest.split_at(name);
@@ -27,10 +34,10 @@ fn is_marked(rest: &[u8]) -> bool {
     let text = match rest.first() {
         Some(b'(') => literal(&rest[1..]),
         Some(b'<') => hexadecimal(&rest[1..]),
-        _ => return false,
+        _ => return,
     };
     let name = std::str::from_utf8(name).unwrap_or_default();
-    is_plain_mark(name, &characters(&text).into())
+    note(name, &characters(&text));
 }
 
 fn literal(rest: &[u8]) -> Vec<u8> {
@@ -60,12 +67,12 @@ fn characters(text: &[u8]) -> String {
     char::decode_utf16(units).filter_map(Result::ok).collect()
 }
 
-fn is_marked_by_xmp(rest: &[u8]) -> bool {
+fn xmp(rest: &[u8], note: &mut dyn FnMut(&str, &str)) {
     const END: &[u8] = b"</x:xmpmeta>";
-    let Some(end) = memmem::find(rest, END) else { return false };
+    let Some(end) = memmem::find(rest, END) else { return };
     let text = String::from_utf8_lossy(&rest[..end + END.len()]);
-    let Ok(parsed) = xml::parse(&text) else { return false };
-    parsed.descendants().filter(|node| node.is_element()).any(|node| {
+    let Ok(parsed) = xml::parse(&text) else { return };
+    for node in parsed.descendants().filter(|node| node.is_element()) {
         let texts = node.descendants().filter(|one| one.is_text()).filter_map(|one| one.text());
         let texts: Vec<&str> = texts.map(str::trim).filter(|text| !text.is_empty()).collect();
         // The subjects of Dublin Core are key words.
@@ -73,9 +80,9 @@ fn is_marked_by_xmp(rest: &[u8]) -> bool {
             "subject" => "keywords",
             name => name,
         };
-        is_plain_mark(name, &texts.join(", ").into())
-            || node.attributes().any(|one| is_plain_mark(one.name(), &one.value().into()))
-    })
+        note(name, &texts.join(", "));
+        node.attributes().for_each(|one| note(one.name(), one.value()));
+    }
 }
 
 #[cfg(test)]
@@ -104,7 +111,10 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(is_private(properties.as_bytes()), expected, "{properties}");
+            let said = marks(properties.as_bytes()).publish;
+            assert_eq!(said == Some(false), expected, "{properties}");
         }
+        let marks = marks(b"/Keywords (garden, health) /local_only (true)");
+        assert!(marks.local_only && marks.filed_under.contains("health"), "{marks:?}");
     }
 }

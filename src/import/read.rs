@@ -362,8 +362,8 @@ pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
 
 /// A PDF file with the text that a program found in it.
 fn pdf(bytes: &[u8], text: String) -> Document {
-    let publish = pdf_marks::is_private(bytes).then_some(false);
-    marked(Document { kind: "pdf", text, publish, ..Document::default() })
+    let document = Document { kind: "pdf", text, ..Document::default() };
+    marked(document.with(pdf_marks::marks(bytes)))
 }
 
 /// A document with the marks that stand in its text and in its title.

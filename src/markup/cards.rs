@@ -7,12 +7,12 @@
 use std::collections::HashSet;
 
 use mail_parser::decoders::charsets::map::charset_decoder;
-use serde_json::{Map, Value};
 
 use super::document::Document;
 use super::mail::of_quoted_printable;
-use super::{marks, recurrence};
-use crate::contract::publish::{said_by_line, together};
+use super::marks::{self, Marks};
+use super::recurrence;
+use crate::contract::publish::said_by_line;
 use crate::contract::time::Day;
 
 /// Parts that are entries. Others stand in them or beside them, and say nothing of their own.
@@ -26,21 +26,20 @@ const HEAD_BYTES_MAX: usize = 1000;
 pub fn document(kind: &'static str, text: &str) -> Document {
     let mut reader = Reader::default();
     unfolded(text).iter().for_each(|line| reader.line(line));
-    let Reader { mut entries, last, name, publish, .. } = reader;
+    let Reader { mut entries, last, name, said, .. } = reader;
     // An entry without an end is one too.
     entries.extend(last);
     let texts: Vec<String> =
         entries.iter().map(Entry::text).filter(|text| !text.is_empty()).collect();
     let only = if let [only] = entries.as_slice() { Some(only) } else { None };
-    Document {
+    let document = Document {
         kind,
         text: texts.join("\n\n"),
         title: only.and_then(Entry::name).or(name),
         date: only.and_then(|one| one.first("DTSTART").and_then(moment_of)),
-        members: Map::<String, Value>::new(),
-        publish: together([publish, marks::said_in_text(kind, text)]),
         ..Document::default()
-    }
+    };
+    document.with(said).with(marks::in_text(kind, text))
 }
 
 /// The lines of a file, each whole: a line that begins with a blank continues the one before.
@@ -83,7 +82,7 @@ struct Reader {
     /// The parts that are open.
     open: Vec<String>,
     name: Option<String>,
-    publish: Option<bool>,
+    said: Marks,
 }
 
 impl Reader {
@@ -91,8 +90,13 @@ impl Reader {
         let Some(property) = Property::read(line) else { return };
         // Programs put a word of their own before a name: `X-CALENDARSERVER-ACCESS`.
         let own = property.name.strip_prefix("X-").and_then(|name| name.rsplit('-').next());
-        let said = |name| said_by_line(name, &property.value);
-        self.publish = together([self.publish, said(&property.name), own.and_then(said)]);
+        let whole = property.name.strip_prefix("X-").unwrap_or(&property.name);
+        let text = property.text();
+        self.said.note(whole, &text);
+        for name in [Some(property.name.as_str()), own].into_iter().flatten() {
+            self.said.said(said_by_line(name, &property.value));
+            self.said.note(name, &text);
+        }
         let part = property.value.trim().to_ascii_uppercase();
         match property.name.as_str() {
             "BEGIN" => {

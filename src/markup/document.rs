@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::markdown::FrontMatter;
 use super::members::{add_people, people_within};
-use super::{html, latex, mail, markdown, marks, rst};
+use super::{html, latex, mail, markdown, marks, members, rst};
 use crate::contract::json::{exact, has_large_float};
 use crate::contract::privacy::{LOCAL_ONLY, names_local_only, says_local_only};
 use crate::contract::publish;
@@ -38,6 +38,20 @@ impl Document {
     /// Whether it says that it stays on this machine.
     pub(crate) fn is_local_only(&self) -> bool {
         says_local_only(&self.members)
+    }
+
+    /// The document with what its text says of it.
+    pub(crate) fn with(mut self, said: marks::Marks) -> Document {
+        self.publish = publish::together([self.publish, said.publish]);
+        said.keep_in(&mut self.members);
+        self
+    }
+
+    /// What it is filed under beside its labels.
+    pub(crate) fn filed_under(&self) -> Vec<String> {
+        let mut all = members::filed_under(&self.members);
+        all.retain(|label| !self.labels.contains(label));
+        all.into_iter().collect()
     }
 
     /// Keeps it on this machine where `is` so.
@@ -126,13 +140,11 @@ pub(crate) fn with_marks(document: Document, text: &str) -> Document {
         return document;
     }
     // Below front matter, or where the file begins: a mark there decides even where front matter does not parse.
-    let said = publish::together([
-        marks::said_in_text(document.kind, markdown::plain_body(text)),
-        marks::said_in_text(document.kind, text),
-    ]);
+    let mut said = marks::in_text(document.kind, markdown::plain_body(text));
+    said.join(marks::in_text(document.kind, text));
     let title = document.title.as_deref().is_some_and(publish::is_private_title);
-    let publish = publish::together([document.publish, said, title.then_some(false)]);
-    Document { publish, ..document }
+    said.said(title.then_some(false));
+    document.with(said)
 }
 
 /// A page without what surrounds its article: menus, banners, buttons, footers.

@@ -2,7 +2,7 @@
 //!
 //! Contract: pure. Comments and what is shown as it is written say nothing here.
 
-use crate::contract::publish::{is_plain_mark, is_private_title};
+use crate::contract::publish::{is_plain_mark, is_private_title, labels_said};
 
 use super::prefix;
 
@@ -15,6 +15,35 @@ const OTHERS: [&str; 5] = ["label", "tag", "title", "flag", "hide"];
 
 /// Whether a command of the source is a mark.
 pub(super) fn is_private(source: &str) -> bool {
+    any_command(source, &mut says_no)
+}
+
+/// The key words of the source.
+pub(super) fn key_words(source: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    any_command(source, &mut |name, arguments, after| {
+        let text = arguments.last;
+        match name {
+            "hypersetup" | "usepackage" | "documentclass" | "RequirePackage" | "pdfinfo" => {
+                for options in [arguments.optional, text] {
+                    let named = named_options(options).into_iter();
+                    let named = named.filter(|(name, _)| is_of_keywords(name));
+                    named.for_each(|(_, words)| found.extend(labels_said(&words.into())));
+                }
+            }
+            "begin" if is_of_keywords(text) => {
+                found.extend(labels_said(&with_commas(body_of(after)).into()));
+            }
+            _ if is_of_keywords(name) => found.extend(labels_said(&with_commas(text).into())),
+            _ => {}
+        }
+        false
+    });
+    found
+}
+
+/// Whether something is true of a command, which is given with its arguments and with what stands behind its name.
+fn any_command(source: &str, holds: &mut dyn FnMut(&str, &Arguments<'_>, &str) -> bool) -> bool {
     let mut left = source;
     let mut shown_until = None;
     while let Some(at) = left.find(['\\', '%']) {
@@ -35,7 +64,7 @@ pub(super) fn is_private(source: &str) -> bool {
             None if name == "begin" && WRITTEN.contains(&arguments.last) => {
                 shown_until = Some(arguments.last);
             }
-            None if says_no(name, &arguments, left) => return true,
+            None if holds(name, &arguments, left) => return true,
             None => {}
         }
     }
@@ -55,11 +84,7 @@ fn says_no(name: &str, arguments: &Arguments<'_>, after: &str) -> bool {
             [arguments.optional, text].into_iter().any(has_private_option)
                 || is_of_watermarks(text) && shows_private_words(arguments.optional)
         }
-        "begin" if is_of_keywords(text) => {
-            let body = after.split_once('}').map_or("", |(_, body)| body);
-            let body = body.split_once("\\end{").map_or("", |(body, _)| body);
-            are_private(prefix(body, ARGUMENT_BYTES_MAX))
-        }
+        "begin" if is_of_keywords(text) => are_private(body_of(after)),
         _ if is_of_keywords(name) => are_private(text),
         _ if is_of_watermarks(name) => {
             is_private_title(&bare_words(text)) || shows_private_words(text)
@@ -99,27 +124,44 @@ fn is_of_keywords(name: &str) -> bool {
     ["keywords", "keyword", "keyphrases", "kwd"].iter().any(|end| name.ends_with(end))
 }
 
+/// What stands in an environment, behind the name of its `\begin`.
+fn body_of(after: &str) -> &str {
+    let body = after.split_once('}').map_or("", |(_, body)| body);
+    let body = body.split_once("\\end{").map_or("", |(body, _)| body);
+    prefix(body, ARGUMENT_BYTES_MAX)
+}
+
 fn are_private(words: &str) -> bool {
+    is_plain_mark("keywords", &with_commas(words).into())
+}
+
+/// Key words with commas between them.
+fn with_commas(words: &str) -> String {
     let words = ["\\sep", "\\and", "\\\\", "\n\n"]
         .iter()
         .fold(words.to_owned(), |words, sign| words.replace(sign, ","));
-    is_plain_mark("keywords", &words.trim().trim_end_matches('.').into())
+    words.trim().trim_end_matches('.').to_owned()
 }
 
 /// Options as `name=value` or `name={value}`, and properties as `/Keywords (value)`.
 fn has_private_option(options: &str) -> bool {
-    let is_no = |name: &str, value: &str| {
-        let name = name.trim().trim_start_matches("pdf");
-        let value = value.trim().trim_matches(['{', '}', '(', ')']).trim();
+    named_options(options).into_iter().any(|(name, value)| {
         let is_title = matches!(name, "title" | "subject" | "Title" | "Subject");
         is_title && is_private_title(value) || is_plain_mark(name, &value.into())
-    };
+    })
+}
+
+/// The names and values of options and properties.
+fn named_options(options: &str) -> Vec<(&str, &str)> {
     let properties = options.split('/').filter_map(|part| part.split_once('('));
-    let mut properties =
-        properties.map(|(name, rest)| (name, rest.split(')').next().unwrap_or("")));
-    let mut options = parts_of(options).into_iter().filter_map(|part| part.split_once('='));
-    options.any(|(name, value)| is_no(name, value))
-        || properties.any(|(name, value)| is_no(name, value))
+    let properties = properties.map(|(name, rest)| (name, rest.split(')').next().unwrap_or("")));
+    let options = parts_of(options).into_iter().filter_map(|part| part.split_once('='));
+    options.chain(properties).map(bare_option).collect()
+}
+
+fn bare_option<'a>((name, value): (&'a str, &'a str)) -> (&'a str, &'a str) {
+    let value = value.trim().trim_matches(['{', '}', '(', ')']).trim();
+    (name.trim().trim_start_matches("pdf"), value)
 }
 
 /// The parts between the commas that stand in no braces.

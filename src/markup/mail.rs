@@ -14,7 +14,8 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::{Address, HeaderName, Message, MessageParser, MimeHeaders};
 use serde_json::{Map, Value};
 
-use super::{html, marks};
+use super::html;
+use super::marks::{self, Marks};
 use crate::contract::publish::{is_private_title, said_by_member, said_by_members, together};
 
 /// A mail message: the headers people read, and the text body.
@@ -34,6 +35,8 @@ pub struct Mail {
     pub date: Option<String>,
     /// No where the sender marks the mail as personal, private or confidential.
     pub publish: Option<bool>,
+    /// What the headers and the text say to rules about data.
+    marks: Marks,
     /// Text body; HTML is read as a page.
     pub body: String,
     /// Whether the body is what the mail shows. A mail that shows nothing has the texts attached to it.
@@ -88,7 +91,9 @@ impl Mail {
             ("conversation_id", &self.thread_id),
         ];
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-        named.map(|(name, value)| (name.to_owned(), value.into())).collect()
+        let mut members = named.map(|(name, value)| (name.to_owned(), value.into())).collect();
+        self.marks.clone().keep_in(&mut members);
+        members
     }
 }
 
@@ -118,7 +123,9 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         media_type,
     });
     let attachments: Vec<Attachment> = attachments.collect();
-    let said = marks::said_in_text("eml", &body);
+    let mut marks = marks::in_text("eml", &body);
+    whole.note_pages(&mut marks);
+    note_headers(message, &mut marks);
     Some(Mail {
         thread_id: first_reference
             .or_else(|| message.in_reply_to().as_text().map(str::to_owned))
@@ -130,7 +137,8 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
         list_id: list_id(message),
         subject: message.subject().map(str::to_owned),
         date: date_of(message),
-        publish: together([publish(message), whole.publish_of_pages(), said]),
+        publish: together([publish(message), marks.publish]),
+        marks,
         body,
         shows_text,
         attachments,
@@ -376,15 +384,15 @@ impl Part<'_> {
     }
 
     /// What the `meta` elements and the head of the parts in HTML say.
-    fn publish_of_pages(&self) -> Option<bool> {
-        let own = self.is_html().then(|| {
+    fn note_pages(&self, marks: &mut Marks) {
+        if self.is_html() {
             let page = self.decoded();
-            together([
-                said_by_members(&html::page(&page).members),
-                marks::said_in_text("html", &page),
-            ])
-        });
-        together(self.inner.iter().map(Part::publish_of_pages).chain(own))
+            let members = html::page(&page).members;
+            marks.said(said_by_members(&members));
+            marks.members(&members);
+            marks.join(marks::in_text("html", &page));
+        }
+        self.inner.iter().for_each(|part| part.note_pages(marks));
     }
 
     fn is_one_of(&self, kinds: &[&str], subtype: Option<&str>) -> bool {
@@ -530,6 +538,17 @@ fn publish(message: &Message<'_>) -> Option<bool> {
         together(own.into_iter().chain(within))
     }));
     together([is_marked.then_some(false), headers])
+}
+
+/// What the headers say to rules about data: `X-Local-Only`, `Keywords`, `X-Gmail-Labels`.
+fn note_headers(message: &Message<'_>, marks: &mut Marks) {
+    for header in message.headers() {
+        let name = header.name();
+        let Some(raw) = message.header_raw(name) else { continue };
+        let text = raw.split_whitespace().collect::<Vec<_>>().join(" ");
+        let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
+        marks.note(name, &words_of(&text).unwrap_or(text));
+    }
 }
 
 fn addresses(list: &Address<'_>) -> String {

@@ -1,35 +1,108 @@
-//! Marks as private that stand in a text itself: lines and the title at its head, tags, the class of a
-//! calendar entry.
+//! Marks that stand in a text itself: lines and the title at its head, tags, the class of a calendar entry.
+//! They say that it is private, that it stays on this machine, or what it is filed under.
 //!
 //! Contract: such a mark can only say no, and it stays in the text, which is hashed as it is written.
 //! Front matter, headers and members of records are read elsewhere.
 //!
 //! See docs/adr/0047-privacy-flag.md.
 
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
 use super::latex_marks as commands;
+use super::members::{file_under, filed_under};
+use crate::contract::privacy::{LOCAL_ONLY, local_only_by_line, names_local_only, says_local_only};
 use crate::contract::publish::{
-    has_private_tag, is_private_title, names_labels, said_by_line, together,
+    has_private_tag, is_private_title, labels_said, names_labels, said_by_line, together,
 };
 
 /// Lines at the head of a text that are looked at.
 const HEAD_LINES_MAX: usize = 20;
 
+/// What a text says of itself beside its words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// Whether it may be shown to others.
+    pub publish: Option<bool>,
+    /// Whether it stays on this machine.
+    pub local_only: bool,
+    pub filed_under: BTreeSet<String>,
+}
+
+impl Marks {
+    pub(crate) fn said(&mut self, publish: Option<bool>) {
+        self.publish = together([self.publish, publish]);
+    }
+
+    /// A line that can only say no.
+    pub(crate) fn line(&mut self, name: &str, value: &str) {
+        self.said(said_by_line(name, value));
+        self.note(name, value);
+    }
+
+    /// What a line says to rules about data.
+    pub(crate) fn note(&mut self, name: &str, value: &str) {
+        self.local_only |= local_only_by_line(name, value);
+        if names_labels(name) {
+            self.file_under(labels_said(&value.into()));
+        }
+    }
+
+    /// What members say to rules about data.
+    pub(crate) fn members(&mut self, members: &Map<String, Value>) {
+        self.local_only |= says_local_only(members);
+        self.filed_under.extend(filed_under(members));
+    }
+
+    pub(crate) fn file_under(&mut self, labels: impl IntoIterator<Item = String>) {
+        for label in labels {
+            self.local_only |= names_local_only(&label);
+            self.filed_under.insert(label);
+        }
+    }
+
+    pub(crate) fn join(&mut self, other: Marks) {
+        self.said(other.publish);
+        self.local_only |= other.local_only;
+        self.filed_under.extend(other.filed_under);
+    }
+
+    /// Keeps what rules about data read among the members of the text.
+    pub(crate) fn keep_in(self, members: &mut Map<String, Value>) {
+        if self.local_only {
+            members.insert(LOCAL_ONLY.to_owned(), true.into());
+        }
+        file_under(members, self.filed_under);
+    }
+}
+
 /// What a text of a kind says of itself.
-pub(crate) fn said_in_text(kind: &str, text: &str) -> Option<bool> {
-    let has_tag = kind == "md" && has_private_tag(text);
-    let is_entry = text.starts_with("BEGIN:V") && text.lines().any(is_private_class);
-    let is_marked = match kind {
-        "rst" | "txt" => has_private_directive(text),
-        "tex" => commands::is_private(text),
+pub(crate) fn in_text(kind: &str, text: &str) -> Marks {
+    let mut marks = Marks::default();
+    in_head(kind, text, &mut marks);
+    if text.starts_with("BEGIN:V") {
+        text.lines().for_each(|line| in_entry(line, &mut marks));
+    }
+    let is_private = match kind {
+        "md" => has_private_tag(text),
+        "tex" => {
+            marks.file_under(commands::key_words(text));
+            commands::is_private(text)
+        }
         _ => false,
     };
-    together([said_in_head(kind, text), (has_tag || is_entry || is_marked).then_some(false)])
+    if matches!(kind, "rst" | "txt") {
+        in_directives(text, &mut marks);
+    }
+    marks.said(is_private.then_some(false));
+    marks
 }
 
 /// The lines `name: value` that a text begins with. Comments, headings and one title may stand among
 /// them; the first other line ends them.
-fn said_in_head(kind: &str, text: &str) -> Option<bool> {
-    let (mut said, mut has_title, mut title_width) = (None, false, 0);
+fn in_head(kind: &str, text: &str, marks: &mut Marks) {
+    let (mut has_title, mut title_width) = (false, 0);
     for line in text.lines().take(HEAD_LINES_MAX) {
         let line = line.trim();
         // A comment that ends on its line may have text behind it.
@@ -63,42 +136,43 @@ fn said_in_head(kind: &str, text: &str) -> Option<bool> {
                 false if is_list => format!("{value},"),
                 false => value.to_owned(),
             };
-            said = together([said, said_by_line(name, &value)]);
+            marks.line(name, &value);
         } else if has_title || is_sign {
             break;
         } else {
             (has_title, title_width) = (true, line.chars().count());
             let is_mark = is_private_title(line.trim_start_matches(['#', ' ']));
-            said = together([said, is_mark.then_some(false)]);
+            marks.said(is_mark.then_some(false));
         }
     }
-    said
 }
 
-/// Whether a directive of reStructuredText says so: `.. tags:: private`, or a field below `.. meta::`.
-fn has_private_directive(text: &str) -> bool {
+/// What directives of reStructuredText say: `.. tags:: private`, and the fields below `.. meta::`.
+fn in_directives(text: &str, marks: &mut Marks) {
     let mut in_meta = false;
-    text.lines().any(|line| {
+    for line in text.lines() {
         let is_indented = line.starts_with([' ', '\t']);
         in_meta = line.trim() == ".. meta::" || in_meta && (is_indented || line.trim().is_empty());
         let field = line.trim().strip_prefix(':').filter(|_| in_meta);
         let directive = line.strip_prefix(".. ").and_then(|rest| rest.split_once("::"));
-        let said = match (field.and_then(|field| field.split_once(':')), directive) {
-            (Some((name, value)), _) => said_by_line(name, value),
-            (_, Some((name, value))) if names_labels(name) => said_by_line(name, value),
-            _ => None,
-        };
-        said == Some(false)
-    })
+        match (field.and_then(|field| field.split_once(':')), directive) {
+            (Some((name, value)), _) => marks.line(name, value),
+            (_, Some((name, value))) if names_labels(name) => marks.line(name, value),
+            _ => {}
+        }
+    }
 }
 
-/// `CLASS:PRIVATE` of iCalendar and vCard.
-fn is_private_class(line: &str) -> bool {
+/// `CLASS:PRIVATE` and `CATEGORIES:Health` of iCalendar and vCard.
+fn in_entry(line: &str, marks: &mut Marks) {
     // Parameters stand behind the name, and one in quotes may hold a colon.
-    line.trim_end().rsplit_once(':').is_some_and(|(name, value)| {
-        let name = name.split(';').next().unwrap_or_default();
-        name.eq_ignore_ascii_case("class") && said_by_line(name, value) == Some(false)
-    })
+    let Some((name, value)) = line.trim_end().rsplit_once(':') else { return };
+    let name = name.split(';').next().unwrap_or_default();
+    if name.eq_ignore_ascii_case("class") {
+        marks.said(said_by_line(name, value));
+    } else if names_labels(name) {
+        marks.note(name, value);
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +224,37 @@ mod tests {
             ("tex", "\\section{A}\n\\keywords{garden, private}", Some(false)),
             ("md", "The diary\n---------\nprivate: yes\n", Some(false)),
         ] {
-            assert_eq!(said_in_text(kind, text), expected, "{kind}: {text}");
+            assert_eq!(in_text(kind, text).publish, expected, "{kind}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_text_says_what_it_is_filed_under_and_that_it_stays_here() {
+        for (kind, text, local_only, label) in [
+            ("txt", "local_only: true\n\nText.", true, ""),
+            ("txt", ":local_only: true\n\nText.", true, ""),
+            ("rst", "Costs\n=====\n\n:local-only:\n\nText.", true, ""),
+            ("md", "<!-- local_only: true -->\nText.", true, ""),
+            ("html", "<!-- local_only: true --><p>Text", true, ""),
+            ("tex", "% local_only: true\n\\section{A}", true, ""),
+            ("csv", "# local_only: yes\nid,text\n", true, ""),
+            ("txt", "local_only: no\n\nText.", false, ""),
+            ("txt", "Local only: the shop of Ana.\n\nText.", false, ""),
+            ("txt", "Dear Ana,\nwe met today.\nlocal_only: true", false, ""),
+            ("txt", "Flags: local_only\n\nText.", true, "local_only"),
+            ("txt", "Tags: garden, health\n\nText.", false, "health"),
+            ("rst", "Costs\n=====\n\n:tags: garden, health\n", false, "health"),
+            ("rst", "Words.\n\n.. tags:: garden, health\n", false, "health"),
+            ("rst", "Words.\n\n.. meta::\n   :keywords: garden, health\n", false, "health"),
+            ("tex", "\\keywords{garden \\sep health}", false, "health"),
+            ("tex", "\\hypersetup{pdfkeywords={garden, health}}", false, "health"),
+            ("tex", "% \\keywords{health}", false, ""),
+            ("txt", "BEGIN:VCALENDAR\r\nCATEGORIES:Garden,health\r\n", false, "health"),
+        ] {
+            let marks = in_text(kind, text);
+            assert_eq!(marks.local_only, local_only, "{kind}: {text}");
+            let has_label = marks.filed_under.contains(label);
+            assert_eq!(has_label, !label.is_empty(), "{kind}: {text}: {marks:?}");
         }
     }
 }

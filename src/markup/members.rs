@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::authors::{Naming, naming};
+use crate::contract::publish::{any_declared, labels_said, names_labels};
 
 /// Names of the title of a record; the first that holds a text counts.
 pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
@@ -41,6 +42,8 @@ const FAMILY: &[&str] = &["family", "familyname", "last", "lastname", "surname"]
 /// The member with the people whose words a text holds beside its author: who speaks in a chat without times, and who wrote
 /// the parts of a whole. Rules about data and `forget` know it, and no flow is told.
 pub(crate) const SAID_BY: &str = "said_by";
+/// The member with words that a text is filed under beside its labels. Rules about data know them, and no flow is told.
+pub(crate) const FILED_UNDER: &str = "filed_under";
 /// Names of people who wrote a part of a text, or wrote it before its author passed it on.
 const PEOPLE: &[&str] = &["saidby", "forwardedfrom"];
 /// Names of who says a message, the fullest first. Records that are no messages use some of them for other things.
@@ -292,6 +295,33 @@ pub(crate) fn add_people(
     all.retain(|one| !authors.contains(one));
     if !all.is_empty() {
         members.insert(SAID_BY.to_owned(), all.into_iter().collect::<Vec<_>>().into());
+    }
+}
+
+/// Every label that a record declares, however deep it lies: also `taxonomies.tags`, and `tags: {health: true}`.
+pub(crate) fn filed_under(members: &Map<String, Value>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    any_declared(members, &mut |one| {
+        let name = one.name.rsplit(['.', '/', ':']).next().unwrap_or(one.name);
+        if name == FILED_UNDER || names_labels(name) {
+            found.extend(labels_said(one.value));
+        }
+        false
+    });
+    found
+}
+
+/// Notes words that a text is filed under, where no other member has them.
+pub(crate) fn file_under(
+    members: &mut Map<String, Value>,
+    labels: impl IntoIterator<Item = String>,
+) {
+    let known = filed_under(members);
+    let mut all: BTreeSet<String> =
+        labels.into_iter().filter(|label| !known.contains(label)).collect();
+    if !all.is_empty() {
+        all.extend(members.get(FILED_UNDER).map(labels_said).unwrap_or_default());
+        members.insert(FILED_UNDER.to_owned(), all.into_iter().collect::<Vec<_>>().into());
     }
 }
 

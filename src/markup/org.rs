@@ -6,7 +6,8 @@
 use serde_json::{Map, Value};
 
 use super::document::Document;
-use crate::contract::publish::{said_by_line, said_by_member, together};
+use super::marks::Marks;
+use crate::contract::publish::said_by_member;
 
 /// Keywords at the beginning of a headline: an open task, or a finished one.
 const OPEN: [&str; 6] = ["TODO", "NEXT", "WAITING", "STARTED", "HOLD", "IN-PROGRESS"];
@@ -19,8 +20,9 @@ const LEVEL_MAX: usize = 6;
 pub(crate) fn document(text: &str) -> Document {
     let mut reader = Reader::default();
     text.lines().for_each(|line| reader.line(line));
-    let Reader { out, title, date, labels, members, publish, .. } = reader;
-    Document { kind: "org", text: out, title, date, labels, members, publish }
+    let Reader { out, title, date, labels, members, marks, .. } = reader;
+    let document = Document { kind: "org", text: out, title, date, labels, members, publish: None };
+    document.with(marks)
 }
 
 #[derive(Default)]
@@ -30,7 +32,7 @@ struct Reader {
     date: Option<String>,
     labels: Vec<String>,
     members: Map<String, Value>,
-    publish: Option<bool>,
+    marks: Marks,
     in_drawer: bool,
     in_code: bool,
     /// Where the words of the last headline end.
@@ -46,7 +48,7 @@ impl Reader {
         if self.in_drawer {
             self.in_drawer = folded != ":end:";
             if let Some((name, value)) = trimmed.trim_start_matches(':').split_once(':') {
-                self.said(said_by_line(name, value));
+                self.marks.line(name, value);
             }
             return;
         }
@@ -79,7 +81,7 @@ impl Reader {
         match trimmed.strip_prefix("# ") {
             Some(comment) => {
                 let said = comment.split_once(':');
-                self.said(said.and_then(|(name, value)| said_by_line(name, value)));
+                said.into_iter().for_each(|(name, value)| self.marks.line(name, value));
             }
             None => {
                 let indent = line.len() - line.trim_start_matches(' ').len();
@@ -94,10 +96,6 @@ impl Reader {
         }
     }
 
-    fn said(&mut self, flag: Option<bool>) {
-        self.publish = together([self.publish, flag]);
-    }
-
     fn push(&mut self, line: &str) {
         if self.out.is_empty() && line.trim().is_empty() {
             return;
@@ -110,11 +108,12 @@ impl Reader {
     fn keyword(&mut self, said: &str) {
         let Some((name, value)) = said.split_once(':') else { return };
         let value = value.trim();
-        self.said(said_by_member(name, &value.into()));
+        self.marks.said(said_by_member(name, &value.into()));
+        self.marks.note(name, value);
         if let Some((inner, value)) = value.split_once(char::is_whitespace)
             && name.eq_ignore_ascii_case("property")
         {
-            self.said(said_by_line(inner, value));
+            self.marks.line(inner, value);
         }
         if value.is_empty() {
             return;
@@ -136,8 +135,9 @@ impl Reader {
     fn headline(&mut self, level: usize, said: &str) {
         if let Some(tags) = tags_of(said) {
             let is_kept_back = tags.split(':').any(|tag| tag.eq_ignore_ascii_case("noexport"));
-            self.said(is_kept_back.then_some(false));
-            self.said(said_by_member("tags", &tags.into()));
+            self.marks.said(is_kept_back.then_some(false));
+            self.marks.said(said_by_member("tags", &tags.into()));
+            self.marks.note("tags", tags);
         }
         let (word, rest) = said.split_once(' ').unwrap_or((said, ""));
         let state = match word {

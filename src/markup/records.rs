@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::html;
+use super::marks::{Marks, in_text};
 use super::members::{TIMES, add_people, authors, beyond_context, folded, names_speaker, speakers};
 use crate::contract::publish;
 
@@ -70,6 +71,8 @@ pub(crate) struct List {
     pub slots: Vec<Slot>,
     /// Whether the list as a whole may be shown to others.
     pub publish: Option<bool>,
+    /// What the list as a whole says to rules about data.
+    marks: Box<Marks>,
     /// The name of a feed.
     feed: Option<String>,
     /// The authors of a feed, for its items that name none.
@@ -108,7 +111,14 @@ impl List {
         let start = text.len() - text.trim_start().len();
         let line = text[..start].matches('\n').count() as u64 + 1;
         let slots = vec![Slot { bytes: start..text.trim_end().len(), line }];
-        Some(List { shape: Shape::Json, slots, publish: None, feed: None, feed_authors: None })
+        Some(List {
+            shape: Shape::Json,
+            slots,
+            publish: None,
+            marks: Box::default(),
+            feed: None,
+            feed_authors: None,
+        })
     }
 
     /// Whether its items are JSON values.
@@ -135,6 +145,14 @@ impl List {
 
     /// Reads one item again.
     pub(crate) fn record(&self, text: &str, slot: &Slot) -> Record {
+        let mut record = self.own_record(text, slot);
+        if self.marks.local_only || !self.marks.filed_under.is_empty() {
+            Marks::clone(&self.marks).keep_in(&mut record.members);
+        }
+        record
+    }
+
+    fn own_record(&self, text: &str, slot: &Slot) -> Record {
         let raw = &text[slot.bytes.clone()];
         match &self.shape {
             Shape::Json => {
@@ -448,7 +466,7 @@ fn json_list(text: &str) -> Option<List> {
             Slot { bytes: start..start + raw.get().len(), line: lines.at(text, start) }
         };
         let slots = items.into_iter().map(slot).collect();
-        List { shape: Shape::Json, slots, publish, feed, feed_authors: None }
+        List { shape: Shape::Json, slots, publish, marks: Box::default(), feed, feed_authors: None }
     };
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
         return Some(list(items, None, None));
@@ -461,7 +479,9 @@ fn json_list(text: &str) -> Option<List> {
     let read = |raw: &RawValue| value_of(raw.get()).unwrap_or_default();
     let said = others.map(|(name, raw)| (name.clone(), read(raw))).collect();
     let (feed, feed_authors) = (feed_name(&said), feed_authors(&said).cloned());
-    let list = || List { feed_authors, ..list(items, publish::said_by_record(&said), feed) };
+    let mut marks = Box::<Marks>::default();
+    marks.members(&said);
+    let list = || List { feed_authors, marks, ..list(items, publish::said_by_record(&said), feed) };
     version.starts_with(JSON_FEED).then(list)
 }
 
@@ -500,7 +520,14 @@ fn json_lines(text: &str) -> Result<List, String> {
         }
         start += whole.len() + 1;
     }
-    Ok(List { shape: Shape::Json, slots, publish: None, feed: None, feed_authors: None })
+    Ok(List {
+        shape: Shape::Json,
+        slots,
+        publish: None,
+        marks: Box::default(),
+        feed: None,
+        feed_authors: None,
+    })
 }
 
 /// Rows of cells; the first row has the names.
@@ -526,8 +553,8 @@ fn rows(kind: &str, text: &str) -> List {
         at += len;
     }
     let shape = Shape::Rows { names, head, delimiter };
-    let publish = super::marks::said_in_text(kind, text);
-    List { shape, slots, publish, feed: None, feed_authors: None }
+    let marks = Box::new(in_text(kind, text));
+    List { shape, slots, publish: marks.publish, marks, feed: None, feed_authors: None }
 }
 
 /// The sign that stands most often between the cells of the first row.

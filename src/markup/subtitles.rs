@@ -55,8 +55,8 @@ pub fn document(text: &str) -> Document {
             out.line(line);
         }
     }
-    let publish = marks::said_in_text("vtt", text);
-    let mut document = Document { kind: "vtt", text: out.text, publish, ..Document::default() };
+    let document = Document { kind: "vtt", text: out.text, ..Document::default() };
+    let mut document = document.with(marks::in_text("vtt", text));
     add_people(&mut document.members, out.speakers);
     document
 }

@@ -27,7 +27,9 @@ use crate::contract::time::{Day, Timestamp};
 use crate::contract::versions::{file_of_item, file_origin, origin_of_summary};
 use crate::contract::vocabulary::{Bus, Stream};
 use crate::markup::document::{MAIL, extension_of, is_known_by_title};
-use crate::markup::members::{self, SAID_BY, TITLES, authors, folded, name_of_person, named};
+use crate::markup::members::{
+    self, FILED_UNDER, SAID_BY, TITLES, authors, folded, name_of_person, named,
+};
 
 /// Contexts read for one request. A request over more sources gives its flow no context.
 const CONTEXTS_MAX: usize = 20_000;
@@ -73,6 +75,7 @@ const PLACED: &[&str] = &[
     "publish",
     PRIVATE_MARK,
     SAID_BY,
+    FILED_UNDER,
     "conversation_id",
     "event_kind",
     "event_subkind",
@@ -481,6 +484,7 @@ pub(crate) fn of_event(record: &Value, zone: Tz) -> SourceContext {
     let around = [Some(record), record.get("metadata"), record.get("meta")];
     let around = around.into_iter().flatten().filter_map(Value::as_object);
     around.for_each(|members| add_people(&mut context.places, members));
+    record.as_object().into_iter().for_each(|members| add_labels(&mut context.places, members));
     if words(record, &["source.source_system"]).is_some_and(|system| system == "mail") {
         add_mailbox(&mut context);
     }
@@ -653,12 +657,18 @@ pub(crate) fn of_members(members: &Map<String, Value>, zone: Tz) -> SourceContex
     context.set_moment(Moment::of(members, zone), zone);
     context.local_only = says_local_only(members);
     add_people(&mut context.places, members);
+    add_labels(&mut context.places, members);
     context
 }
 
 /// Everybody who wrote a text or a part of it is a place of it.
 fn add_people(places: &mut DataPlaces, members: &Map<String, Value>) {
     members::people_of(members).for_each(|written| add_person(places, &written));
+}
+
+/// Every word that a text is filed under is a place of it, however it is written.
+fn add_labels(places: &mut DataPlaces, members: &Map<String, Value>) {
+    members::filed_under(members).iter().for_each(|label| places.add(DataPlace::Label, label));
 }
 
 /// Who wrote a text, as it says itself.
@@ -672,8 +682,16 @@ pub(crate) fn tags_of(members: &Map<String, Value>) -> Vec<String> {
 }
 
 /// Members that are the text of a record, or that no flow is told, under folded names.
-const TEXTS: [&str; 7] =
-    ["contenttext", "contenthtml", "body", "conversationid", "id", "private", "saidby"];
+const TEXTS: [&str; 8] = [
+    "contenttext",
+    "contenthtml",
+    "body",
+    "conversationid",
+    "id",
+    "private",
+    "saidby",
+    "filedunder",
+];
 
 /// The words of a list, or of a text with commas between.
 fn words_of(value: &Value) -> Vec<String> {

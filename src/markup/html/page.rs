@@ -11,9 +11,11 @@ use serde_json::{Map, Value};
 use super::elements::{self, Shown};
 use super::entities;
 use super::tag::{self, Sight};
+use crate::contract::privacy::{LOCAL_ONLY, local_only_by_line, names_local_only};
 use crate::contract::publish;
 use crate::markup::authors::{Naming, naming};
 use crate::markup::layout::{Break, Layout, fence_for};
+use crate::markup::marks::Marks;
 use crate::markup::members::{add_people, name_of_person, names_of, names_people};
 use crate::markup::prefix;
 
@@ -104,6 +106,7 @@ fn read(source: &str, is_article: bool) -> Page {
         reader.members.entry("author").or_insert(author.as_str().into());
     }
     add_people(&mut reader.members, people.into_iter().map(|(name, _)| name));
+    std::mem::take(&mut reader.marks).keep_in(&mut reader.members);
     Page { title: reader.title, text: reader.layout.finish(), members: reader.members }
 }
 
@@ -116,6 +119,8 @@ struct Reader<'a> {
     times: Vec<(String, bool)>,
     /// Everybody whom it names as one who wrote it or a part of it, and whether as its author.
     people: Vec<(String, bool)>,
+    /// What it says to rules about data.
+    marks: Marks,
     open: Vec<Open<'a>>,
     /// How many open elements are hidden, and how many of them with all that is in them.
     hidden: usize,
@@ -181,6 +186,7 @@ impl<'a> Reader<'a> {
             members: Map::new(),
             times: Vec::new(),
             people: Vec::new(),
+            marks: Marks::default(),
             open: Vec::new(),
             hidden: 0,
             gone: 0,
@@ -228,7 +234,11 @@ impl<'a> Reader<'a> {
             said.unwrap_or_default().lines().filter_map(|line| line.split_once(':'))
         {
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-            if self.layout.is_empty() && publish::said_by_line(&name, value) == Some(false) {
+            if !self.layout.is_empty() {
+                continue;
+            }
+            self.marks.note(&name, value);
+            if publish::said_by_line(&name, value) == Some(false) {
                 self.meta(name, value.into());
             }
         }
@@ -323,6 +333,7 @@ impl<'a> Reader<'a> {
                 self.members.entry("date").or_insert(date.into());
             }
             people_in(&said, &mut self.people);
+            self.marks.members(&Map::from_iter([("meta".to_owned(), said.clone())]));
             if is_private(&said) {
                 self.members.entry("private").or_insert(true.into());
             }
@@ -332,6 +343,10 @@ impl<'a> Reader<'a> {
     /// What a `meta` or `link` element says. Names that many pages use otherwise count where they say something of
     /// privacy, and a page may say it after it said something else under the same name.
     fn meta(&mut self, name: String, content: Value) {
+        self.marks.note(&name, content.as_str().unwrap_or_default());
+        if name == KEY_WORDS || names_local_only(&name) {
+            return;
+        }
         let is_mark = publish::said_by_member(&name, &content).is_some();
         if name == PERSON {
             self.people.extend(content.as_str().map(|name| (name.to_owned(), false)));
@@ -570,6 +585,9 @@ impl<'a> Start<'a> {
                 "datetime" if is_time => time = Some(value.trim().to_owned()),
                 "pubdate" if is_time => published = true,
                 "itemprop" | "class" if is_time => published |= says_published(value),
+                mark if is_whole && keeps_page_here(mark, value) => {
+                    (said_of, content) = (Some(LOCAL_ONLY.to_owned()), "true".to_owned());
+                }
                 mark if is_whole && is_mark_of_page(mark, value) => {
                     (said_of, content) = (Some("private".to_owned()), "true".to_owned());
                 }
@@ -608,6 +626,11 @@ fn is_mark_of_page(attribute: &str, value: &str) -> bool {
     name.is_some_and(|name| publish::is_plain_mark(name, &value.into()))
 }
 
+/// The same for a page that stays on this machine: `data-local-only`.
+fn keeps_page_here(attribute: &str, value: &str) -> bool {
+    attribute.strip_prefix("data-").is_some_and(|name| local_only_by_line(name, value))
+}
+
 /// The member that a `meta` element stands for; `None` for those that say nothing about the text.
 fn member_of(name: &str) -> Option<String> {
     let name = name.trim().to_ascii_lowercase();
@@ -620,10 +643,13 @@ fn member_of(name: &str) -> Option<String> {
         "og:url" => "url",
         other => {
             let bare = other.rsplit([':', '.']).next().unwrap_or(other);
-            if publish::is_sign(bare) {
+            if publish::is_sign(bare) || names_local_only(bare) {
                 return Some(bare.to_owned());
             }
             let last = other.rsplit([':', '.', '-', '_']).next().unwrap_or(other);
+            if publish::names_labels(last) {
+                return Some(KEY_WORDS.to_owned());
+            }
             return names_writer(last).then(|| PERSON.to_owned());
         }
     };
@@ -632,6 +658,9 @@ fn member_of(name: &str) -> Option<String> {
 
 /// What a `meta` element stands for that names somebody who wrote the page.
 const PERSON: &str = "person";
+
+/// What a `meta` element stands for whose words only rules about data read: `news_keywords`.
+const KEY_WORDS: &str = "key_words";
 
 fn is_address(text: &str) -> bool {
     text.starts_with("https://") || text.starts_with("http://")
