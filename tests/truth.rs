@@ -378,7 +378,7 @@ fn every_other_command(home: &Home, summary: &str) {
     let path = |name: &str| home.path(name).to_string_lossy().into_owned();
     let away = tempfile::tempdir().unwrap();
     let outside = |name: &str| away.path().join(name).to_string_lossy().into_owned();
-    let (pack, copy, backup) = (path("run/pack"), outside("copy"), outside("backup"));
+    let (pack, copy, backup) = (path("pack"), outside("copy"), outside("backup"));
     let (letter, tuned) = (path("buses/other/a.txt"), outside("tuned"));
     let run_log = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fixtures/compaction/worked_example.jsonl");

@@ -356,12 +356,13 @@ impl DoctorArgs {
         look_at_forgetting(context, &held.home, findings);
         look_at_backups(context, &held.home, findings);
         look_at_queue(context, &held, deep, findings);
+        if deep {
+            // What opens a damaged cache makes it anew, so this comes first.
+            look_at_projections(context, &held, findings);
+        }
         look_for_summaries(context, &held, findings);
         look_at_retention(context, &held, findings);
         digests::look_at_digests(context, &held, findings);
-        if deep {
-            look_at_projections(context, &held, findings);
-        }
         if let Err(failure) = held.close() {
             findings.refused("log", &failure);
         }
