@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::Config;
@@ -96,27 +96,9 @@ impl Home {
         self.run().join("forgetting.json")
     }
 
-    /// Whether a path leads into a folder that the program itself keeps: the buses, `run` and the registry. What else is
-    /// written there is found by no check and by no `forget`.
-    pub(crate) fn keeps(&self, disk: &dyn Disk, path: &Path) -> bool {
-        let real = |path: &Path| {
-            let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-            let there =
-                whole.ancestors().find_map(|there| Some((there, disk.real_path(there).ok()?)));
-            let (there, mut real) = there.unwrap_or((Path::new("/"), PathBuf::from("/")));
-            // What is not there yet has no links.
-            for step in whole.strip_prefix(there).unwrap_or(&whole).components() {
-                match step {
-                    Component::ParentDir => drop(real.pop()),
-                    step => real.push(step),
-                }
-            }
-            real
-        };
-        let path = real(path);
+    /// The folders that the program itself keeps. What else is written there is found by no check and by no `forget`.
+    pub(crate) fn kept_folders(&self) -> [PathBuf; 3] {
         [self.run(), self.buses.clone(), self.registry()]
-            .iter()
-            .any(|own| path.starts_with(real(own)))
     }
 
     /// All that was ever forgotten here. It outlives the log.

@@ -873,16 +873,22 @@ fn retention_previews_and_removes_old_data_and_leaves_a_sound_log() {
     at(spring, 0, &["--home", copy.to_str().unwrap(), "log", "verify"]);
 }
 
-/// Flipped bits and lost pages of every cache, with work going on. The deep form loses every page of each cache,
-/// and flips 1,000 bits of each.
-#[test]
-fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
+/// A home in which every cache is filled.
+fn with_all_caches() -> ProcessHome {
     let home = lived_in();
     let settings =
         "[queue]\npartial_line_grace = \"1 ms\"\n[exports]\nfeed = true\nmetrics = true\n";
     std::fs::write(home.path("summarizer.toml"), settings).unwrap();
     home.expect(0, &["digest", "build"]);
     home.expect(0, &["export", "--repair"]);
+    home
+}
+
+/// Flipped bits and lost pages of every cache, with work going on. The deep form loses every page of each cache,
+/// and flips 1,000 bits of each.
+#[test]
+fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
+    let home = with_all_caches();
     let caches: Vec<_> = ["publisher", "version", "digest", "upstream", "feed", "metrics"]
         .map(|name| home.path(&format!("run/{name}-index.redb")))
         .into_iter()
@@ -934,12 +940,7 @@ fn a_damaged_cache_costs_time_and_changes_no_published_byte() {
 /// Two pages of a cache whose places are changed: each is whole, and so is each row. The deep form does it to more.
 #[test]
 fn pages_of_a_cache_that_changed_places_cost_time_and_change_no_published_byte() {
-    let home = lived_in();
-    let settings =
-        "[queue]\npartial_line_grace = \"1 ms\"\n[exports]\nfeed = true\nmetrics = true\n";
-    std::fs::write(home.path("summarizer.toml"), settings).unwrap();
-    home.expect(0, &["digest", "build"]);
-    home.expect(0, &["export", "--repair"]);
+    let home = with_all_caches();
     let caches = ["publisher", "version", "digest", "upstream", "feed", "metrics"]
         .map(|name| home.path(&format!("run/{name}-index.redb")));
     const PAGE: usize = 4096;

@@ -21,6 +21,7 @@ use super::failure::{Exit, Failure};
 use super::home_access::HomeAccess;
 use super::home_key::store_options;
 use super::settings::load_config;
+use super::source_files::is_kept;
 use super::{Context, ui};
 use crate::config::{ArchiveAfter, Exports, parse_duration_ms};
 use crate::contract::hash::{Digest, Hasher};
@@ -228,7 +229,7 @@ impl Copying {
     }
 
     fn check_target(&self, disk: &Arc<dyn Disk>, from: &Home) -> Result<(), Failure> {
-        if from.keeps(disk.as_ref(), &self.dir) {
+        if is_kept(disk.as_ref(), from, &self.dir) {
             let what = format!("{} is inside the home, which would be copied", self.dir.display());
             return Err(Failure::new(Exit::Usage, what).hint("name a directory outside the home"));
         }

@@ -14,10 +14,7 @@ use super::published::{Published, VersionChoice, named, open_bus, private_mark};
 use super::registry::HomeNames;
 use super::{Context, ui};
 use crate::control::question::Question;
-
-/// Reasons why a source was not read, as an item counts them.
-const UNUSED_CUT: &str = "unused_cut_for_size";
-const UNUSED_BY_FLOW: &str = "unused_by_flow";
+use crate::flow::reading;
 
 /// Most characters of a quote on one line.
 const QUOTE_CHARS_MAX: usize = 200;
@@ -199,9 +196,9 @@ fn not_read(selection: &Value) -> Option<String> {
     let reasons: Vec<String> = reasons
         .filter(|(_, count)| count.as_u64() != Some(0))
         .map(|(reason, count)| match reason.as_str() {
-            "empty_content" => format!("{count} without text"),
-            UNUSED_CUT => format!("{count} left out by the flow because of the size"),
-            UNUSED_BY_FLOW => format!("{count} that no input of the flow asks for"),
+            reading::EMPTY => format!("{count} without text"),
+            reading::CUT => format!("{count} left out by the flow because of the size"),
+            reading::NOT_ASKED => format!("{count} that no input of the flow asks for"),
             other => format!("{count} {other}"),
         })
         .collect();

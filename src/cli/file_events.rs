@@ -163,10 +163,8 @@ pub(super) fn messages(context: &Context, ids: &BTreeSet<&str>) -> BTreeMap<Stri
         let at = event["timestamp_ms"].as_i64().map(Timestamp);
         let mut said = of_event(&event, config.timezone);
         said.set_filed(&event, at, config.timezone);
-        let clock = said.time().and(at).map(|at| at.clock_in(config.timezone));
-        let who = said.speaker().map(plain_line);
-        let parts: Vec<String> = said.day.clone().into_iter().chain(clock).chain(who).collect();
-        found.insert(id.unwrap_or_default().to_owned(), parts.join(" "));
+        let told = plain_line(&said.when_and_who(config.timezone));
+        found.insert(id.unwrap_or_default().to_owned(), told);
     });
     found.retain(|_, said| !said.is_empty());
     found

@@ -9,6 +9,7 @@ use super::failure::{Exit, Failure};
 use super::held_home::share;
 use super::leaving::what_may_leave;
 use super::settings::{default_config, load_config};
+use super::source_files::is_kept;
 use super::zone::other_zone;
 use super::{Context, ui};
 use crate::config::Config;
@@ -49,7 +50,7 @@ impl InitArgs {
 /// A command writes a copy of summaries only where `forget` finds it.
 pub(super) fn refuse_own_folder(context: &Context, path: &Path) -> Result<(), Failure> {
     let home = Home::new(&context.home, &load_config(context)?);
-    if !home.keeps(context.machine.disk.as_ref(), path) {
+    if !is_kept(context.machine.disk.as_ref(), &home, path) {
         return Ok(());
     }
     let what = format!("{} is in a folder that the home keeps for itself", path.display());

@@ -1,7 +1,7 @@
 //! The files that sources came from: their names in a home, and whether they are still there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
@@ -96,11 +96,21 @@ pub(super) fn folder_for_home(disk: &dyn Disk, home: &Path, file: &Path) -> Opti
 pub(super) fn real_place(disk: &dyn Disk, path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or(path.to_owned());
     let real = |above: &Path| Some((disk.real_path(above).ok()?, path.strip_prefix(above).ok()?));
-    match path.ancestors().find_map(real) {
-        Some((real, rest)) if rest.as_os_str().is_empty() => real,
-        Some((real, rest)) => real.join(rest),
-        None => path,
+    let Some((mut real, rest)) = path.ancestors().find_map(real) else { return path };
+    // What is not there has no links.
+    for step in rest.components() {
+        match step {
+            Component::ParentDir => drop(real.pop()),
+            step => real.push(step),
+        }
     }
+    real
+}
+
+/// Whether a path leads into a folder that a home keeps for itself.
+pub(super) fn is_kept(disk: &dyn Disk, home: &Home, path: &Path) -> bool {
+    let path = real_place(disk, path);
+    home.kept_folders().iter().any(|own| path.starts_with(real_place(disk, own)))
 }
 
 /// The name in the home of a file that a person names by its path; any other word stays as it is.

@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use super::places::{DataPlaces, DataRule};
-use super::publish::{any_declared, is_refused, labels_said, names_labels};
+use super::publish::{any_declared, declares_labels, is_refused, labels_said};
 
 /// The member of a record, of an item and of a request.
 pub(crate) const LOCAL_ONLY: &str = "local_only";
@@ -120,10 +120,9 @@ impl Confinement {
 /// is not clearly a no, or a flag or label of this name.
 pub(crate) fn says_local_only(members: &Map<String, Value>) -> bool {
     let names_it = |name: &str| name.rsplit(['.', '/', ':']).next().is_some_and(names_local_only);
-    let is_label = |name: &str| name.rsplit(['.', '/', ':']).next().is_some_and(names_labels);
     any_declared(members, &mut |one| {
         names_it(one.name) && !is_refused(one.value)
-            || is_label(one.name)
+            || declares_labels(one.name)
                 && labels_said(one.value).iter().any(|label| names_local_only(label))
     })
 }

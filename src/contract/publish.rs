@@ -534,6 +534,11 @@ pub(crate) fn names_labels(name: &str) -> bool {
     sign_of(name) == Some(PublishMark::Labels)
 }
 
+/// The same for the name of a declared member, which may be a path: `taxonomies.tags`.
+pub(crate) fn declares_labels(name: &str) -> bool {
+    name.rsplit(['.', '/', ':']).next().is_some_and(names_labels)
+}
+
 /// Whether a member with this name, or one that lies in it, may say something of a record.
 pub(crate) fn may_say(name: &str) -> bool {
     is_sign(name) || is_nested(name) || declared::end_of_path(name).is_some_and(is_sign)

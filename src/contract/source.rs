@@ -355,6 +355,14 @@ impl SourceContext {
     pub(crate) fn speaker(&self) -> Option<&str> {
         self.author_name().or(self.role.as_deref())
     }
+
+    /// When it was written, as far as that is known, and who says it: `2026-02-11 10:00 Ana`. Empty when it says neither.
+    pub(crate) fn when_and_who(&self, zone: Tz) -> String {
+        let clock = self.time().map(|at| Timestamp(at.timestamp_millis()).clock_in(zone));
+        let who = self.speaker().map(str::to_owned);
+        let parts: Vec<String> = self.day.clone().into_iter().chain(clock).chain(who).collect();
+        parts.join(" ")
+    }
 }
 
 /// Adds somebody who wrote a text, as it is written.

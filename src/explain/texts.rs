@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 use super::SourceLine;
 use super::story::Story;
 use crate::contract::hash::sha256;
-use crate::contract::time::Timestamp;
 use crate::contract::vocabulary::Stream;
 use crate::model::SourceText;
 use crate::upstream::context::of_members;
@@ -135,11 +134,8 @@ impl Texts {
 
     /// When a message of a file was written, and who wrote it: `2026-02-11 10:00 Ana`.
     fn said_by(&self, message: &Map<String, Value>) -> Option<String> {
-        let said = of_members(message, self.zone);
-        let clock = said.time().map(|at| Timestamp(at.timestamp_millis()).clock_in(self.zone));
-        let who = said.speaker().map(str::to_owned);
-        let parts: Vec<String> = said.day.clone().into_iter().chain(clock).chain(who).collect();
-        (!parts.is_empty()).then(|| parts.join(" "))
+        let told = of_members(message, self.zone).when_and_who(self.zone);
+        (!told.is_empty()).then_some(told)
     }
 
     /// The places that were recorded.

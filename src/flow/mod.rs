@@ -48,7 +48,7 @@ mod prompty_v2;
 mod python;
 mod python_variables;
 mod pyvalue;
-mod reading;
+pub(crate) mod reading;
 mod render;
 mod roles;
 mod run;

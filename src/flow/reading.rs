@@ -23,11 +23,11 @@ const PROBES: usize = 4;
 const WHOLE_PERCENT: usize = 90;
 
 /// A source without text.
-const EMPTY: &str = "empty_content";
+pub(crate) const EMPTY: &str = "empty_content";
 /// A source that reached an input of the flow, and no question.
-const CUT: &str = "unused_cut_for_size";
+pub(crate) const CUT: &str = "unused_cut_for_size";
 /// A source that no input of the flow asks for.
-const NOT_ASKED: &str = "unused_by_flow";
+pub(crate) const NOT_ASKED: &str = "unused_by_flow";
 
 /// What a question shows of its sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -125,9 +125,7 @@ impl Mapping {
             otherwise: Otherwise::Everything,
         }
     }
-}
 
-impl Mapping {
     /// The values that may be the time of a record: those of the named fields, and then those under another usual name,
     /// such as `date_modified` of an item that says nothing else.
     fn times<'r>(&self, record: &'r Value) -> impl Iterator<Item = &'r Value> {
@@ -336,7 +334,6 @@ fn event(
 /// The text of a page, and what the page says of itself.
 fn page(text: &str) -> (String, Marks) {
     let (page, mut marks) = (html::page(text), Marks::default());
-    marks.said(publish::said_by_members(&page.members));
     marks.members(&page.members);
     (page.text, marks)
 }
@@ -576,6 +573,9 @@ pub(super) fn time(value: &Value, zone: Tz) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    use crate::import::{TakenBack, take_back};
+    use crate::os::real::HostDisk;
+
     #[test]
     fn an_item_of_a_feed_has_the_only_time_that_it_names() {
         let time_of = |member: &str| {
@@ -600,8 +600,6 @@ mod tests {
         let (at, _) = event(&Mapping::feed(), "f.json", &both, Tz::UTC).unwrap();
         assert_eq!(at.0, 1_770_804_000_000);
     }
-    use crate::import::{TakenBack, take_back};
-    use crate::os::real::HostDisk;
 
     fn tree(disk: &dyn Disk, root: &Path) -> Vec<(String, Vec<u8>)> {
         let mut found = Vec::new();

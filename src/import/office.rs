@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::archive::{Archive, ArchiveError};
 use super::xml::parse as xml;
-use crate::contract::publish::{said_by_member, said_by_members};
+use crate::contract::publish::said_by_member;
 use crate::markup::document::Document;
 use crate::markup::marks::Marks;
 use crate::markup::members::add_people;
@@ -54,16 +54,16 @@ pub(super) fn docx(bytes: &[u8]) -> Result<Document, String> {
     let title = said("title").or_else(|| first_heading(&out));
     let mut members = author(said("creator"));
     add_people(&mut members, commented_by.into_iter().chain(said("lastModifiedBy")));
-    let properties = marks_of(core.as_ref(), part("docProps/custom.xml").ok());
     let mut marks = Marks::default();
-    marks.members(&properties);
+    marks.members(&marks_of(core.as_ref(), part("docProps/custom.xml").ok()));
+    let publish = marks.publish;
     marks.keep_in(&mut members);
     Ok(Document {
         kind: "docx",
         text: out.trim_end().to_owned(),
         title,
         date: said("modified").or_else(|| said("created")),
-        publish: said_by_members(&properties),
+        publish,
         members,
         ..Document::default()
     })
@@ -254,7 +254,6 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
         let Some(id) = page.attribute("idref") else { continue };
         let Some(href) = items.get(&Some(id)).copied().flatten() else { continue };
         let read = html::page(&part(&entry_name(folder, href))?);
-        marks.said(said_by_members(&read.members));
         marks.members(&read.members);
         let text = read.text.trim();
         if !text.is_empty() {
@@ -279,7 +278,6 @@ pub(super) fn epub(bytes: &[u8]) -> Result<Document, String> {
         marks.said(said_by_member(name, &value.trim().into()));
         marks.note(name, value);
     }
-    marks.said(said_by_members(&subjects));
     marks.members(&subjects);
     let publish = marks.publish;
     let mut members = author(said("creator"));

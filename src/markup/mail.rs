@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::html;
 use super::marks::{self, Marks};
-use crate::contract::publish::{is_private_title, said_by_member, said_by_members, together};
+use crate::contract::publish::{is_private_title, said_by_member, together};
 
 /// A mail message: the headers people read, and the text body.
 pub struct Mail {
@@ -387,9 +387,7 @@ impl Part<'_> {
     fn note_pages(&self, marks: &mut Marks) {
         if self.is_html() {
             let page = self.decoded();
-            let members = html::page(&page).members;
-            marks.said(said_by_members(&members));
-            marks.members(&members);
+            marks.members(&html::page(&page).members);
             marks.join(marks::in_text("html", &page));
         }
         self.inner.iter().for_each(|part| part.note_pages(marks));

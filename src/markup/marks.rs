@@ -14,7 +14,8 @@ use super::latex_marks as commands;
 use super::members::{file_under, filed_under};
 use crate::contract::privacy::{LOCAL_ONLY, local_only_by_line, names_local_only, says_local_only};
 use crate::contract::publish::{
-    has_private_tag, is_private_title, labels_said, names_labels, said_by_line, together,
+    has_private_tag, is_private_title, labels_said, names_labels, said_by_line, said_by_members,
+    together,
 };
 
 /// Lines at the head of a text that are looked at.
@@ -49,8 +50,9 @@ impl Marks {
         }
     }
 
-    /// What members say to rules about data.
+    /// What members say.
     pub(crate) fn members(&mut self, members: &Map<String, Value>) {
+        self.said(said_by_members(members));
         self.local_only |= says_local_only(members);
         self.filed_under.extend(filed_under(members));
     }

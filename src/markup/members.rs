@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::authors::{Naming, naming};
-use crate::contract::publish::{any_declared, labels_said, names_labels};
+use crate::contract::publish::{any_declared, declares_labels, labels_said};
 
 /// Names of the title of a record; the first that holds a text counts.
 pub(crate) const TITLES: &[&str] = &["title", "subject", "headline", "heading", "name"];
@@ -231,8 +231,8 @@ pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = St
 /// The name of somebody whose two names stand in members of their own: `First Name` and `Last Name`.
 pub(crate) fn in_two_parts(members: &Map<String, Value>) -> Option<String> {
     let part = |names: &[&str]| {
-        let words = named(members, names).filter_map(Value::as_str).map(str::trim);
-        words.into_iter().find(|word| !word.is_empty()).map(str::to_owned)
+        let mut words = named(members, names).filter_map(Value::as_str).map(str::trim);
+        words.find(|word| !word.is_empty())
     };
     Some(format!("{} {}", part(GIVEN)?, part(FAMILY)?))
 }
@@ -302,8 +302,7 @@ pub(crate) fn add_people(
 pub(crate) fn filed_under(members: &Map<String, Value>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     any_declared(members, &mut |one| {
-        let name = one.name.rsplit(['.', '/', ':']).next().unwrap_or(one.name);
-        if name == FILED_UNDER || names_labels(name) {
+        if one.name == FILED_UNDER || declares_labels(one.name) {
             found.extend(labels_said(one.value));
         }
         false

@@ -104,6 +104,12 @@ impl List {
         }
     }
 
+    /// JSON values of which nothing is said as a whole.
+    fn of_values(slots: Vec<Slot>) -> List {
+        let (publish, marks, feed, feed_authors) = (None, Box::default(), None, None);
+        List { shape: Shape::Json, slots, publish, marks, feed, feed_authors }
+    }
+
     /// A file that is one conversation, as a list with this item; `None` where it is something else.
     pub(crate) fn of_conversation(text: &str) -> Option<List> {
         let record = value_of(text)?;
@@ -111,14 +117,7 @@ impl List {
         let start = text.len() - text.trim_start().len();
         let line = text[..start].matches('\n').count() as u64 + 1;
         let slots = vec![Slot { bytes: start..text.trim_end().len(), line }];
-        Some(List {
-            shape: Shape::Json,
-            slots,
-            publish: None,
-            marks: Box::default(),
-            feed: None,
-            feed_authors: None,
-        })
+        Some(List::of_values(slots))
     }
 
     /// Whether its items are JSON values.
@@ -466,7 +465,7 @@ fn json_list(text: &str) -> Option<List> {
             Slot { bytes: start..start + raw.get().len(), line: lines.at(text, start) }
         };
         let slots = items.into_iter().map(slot).collect();
-        List { shape: Shape::Json, slots, publish, marks: Box::default(), feed, feed_authors: None }
+        List { publish, feed, ..List::of_values(slots) }
     };
     if let Ok(items) = serde_json::from_str::<Vec<&RawValue>>(text) {
         return Some(list(items, None, None));
@@ -520,14 +519,7 @@ fn json_lines(text: &str) -> Result<List, String> {
         }
         start += whole.len() + 1;
     }
-    Ok(List {
-        shape: Shape::Json,
-        slots,
-        publish: None,
-        marks: Box::default(),
-        feed: None,
-        feed_authors: None,
-    })
+    Ok(List::of_values(slots))
 }
 
 /// Rows of cells; the first row has the names.

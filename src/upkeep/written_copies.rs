@@ -35,8 +35,8 @@ pub(crate) fn written_copies(
 ) -> io::Result<WrittenCopies> {
     let mut copies = WrittenCopies::default();
     let root = disk.real_path(&home.root)?;
-    let own = [home.run(), home.buses.clone(), home.registry(), home.queue.clone()];
-    let own: BTreeSet<PathBuf> = own.iter().filter_map(|path| disk.real_path(path).ok()).collect();
+    let own = home.kept_folders().into_iter().chain([home.queue.clone()]);
+    let own: BTreeSet<PathBuf> = own.filter_map(|path| disk.real_path(&path).ok()).collect();
     let search = Search { disk, own: &own, names_one };
     search.folder(&root, None, 0, &mut copies)?;
     Ok(copies)

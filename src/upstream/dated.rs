@@ -111,6 +111,21 @@ mod tests {
             set_heads(&mut parts, "a.md");
             assert_ne!(parts[0].members.get("author"), Some(&"Ana".into()), "{text}");
         }
+        // In each language with a word for a sender that is also one for where a journey begins.
+        for (from, to) in [
+            ("From", "To"),
+            ("Von", "Nach"),
+            ("De", "A"),
+            ("Van", "Naar"),
+            ("Från", "Till"),
+            ("Fra", "Til"),
+            ("Od", "Do"),
+        ] {
+            let text = format!("Ticket\n{from}: Lyon\n{to}: Bern\nDate: 2026-03-05\n\nSeat 12.");
+            let mut parts = vec![read("a.txt", text.as_bytes()).unwrap()];
+            set_heads(&mut parts, "a.txt");
+            assert_eq!(parts[0].members.get("author"), None, "{text}");
+        }
     }
 
     #[test]
