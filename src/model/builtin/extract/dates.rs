@@ -498,7 +498,11 @@ impl Scanner<'_, '_> {
             at >= words
                 && phrase.split(' ').zip(at - words..).all(|(word, at)| self.word(at) == word)
         };
-        let is_sure = dates.hour_after.iter().any(stands_behind);
+        // `à 19 heures` is an hour, `à 2 heures de route` is none.
+        let in_hours = hour > LAST_OPEN_HOUR
+            && dates.hour.contains(self.word(at + 1))
+            && dates.hours_after.iter().any(stands_behind);
+        let is_sure = in_hours || dates.hour_after.iter().any(stands_behind);
         let ends_half = dates.half_unknown_after.iter().any(stands_behind) && self.ends_time(at);
         if !is_sure && !ends_half {
             return None;
@@ -1064,6 +1068,12 @@ mod tests {
             ("El sábado 15 festejamos en la quinta.", "2026-08-03", "2026-08-15"),
             ("Lunch on friday 1-2pm at the Green Door.", "2026-02-11", "2026-02-13T13:00:00/14:00"),
             ("Please send me the login before the 20th.", "2026-02-11", "2026-02-20"),
+            (
+                "La fête aura lieu le 29 mai à partir de 19 heures, dans la cour.",
+                "2026-02-11",
+                "2026-05-29T19:00:00",
+            ),
+            ("Rendez-vous le 29 mai à 2 heures de route de Lyon.", "2026-02-11", "2026-05-29"),
             (
                 "Bitte geben Sie den Zettel bis Freitag, 11.9., zurück, und das ist nicht schwer.",
                 "2026-09-07",

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::super::extract::Mention;
 use super::super::extract::dates::{self, Clock, DateTimeMention};
-use super::super::lexicon::lexicon;
-use super::super::text::words::fold;
+use super::super::lexicon::{Phrases, lexicon};
+use super::super::text::words::{Token, fold};
 use super::super::text::{Kind, Text, lines};
 use super::filled::Filled;
 use super::rule::EventPart;
@@ -107,6 +107,8 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
     let cued = scene.index().sentences(mail.events.iter().map(String::as_str));
     let offered = scene.index().sentences(mail.offers.iter().map(String::as_str));
     let subject = cued.iter().any(|&at| scene.text.block_of(at).kind == Kind::Header);
+    let off = CalledOff::of(scene);
+    let habits = scene.index().sentences(mail.open_hours.iter().map(String::as_str));
     let signs = signals(scene);
     if signs.scam || signs.away {
         return None;
@@ -125,13 +127,14 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
         let hour = near(at) && when.clock.is_some();
         score -= if hour { 2 } else { 7 } * i64::from(is_due(scene, &when));
         score -= 7 * i64::from(offered.binary_search(&at).is_ok());
-        score -= 7 * i64::from(
-            when.date.zip(scene.written_on(at)).is_some_and(|(day, today)| day < today),
-        );
+        score -= 7 * i64::from(is_over(scene, &when) || ends_a_day(&when) || off.has(at));
+        score -= 7 * i64::from(habits.binary_search(&at).is_ok() && !near(at));
+        score -= 3 * i64::from(is_told(scene, &when));
         score -= 3 * i64::from(signs.bulk);
-        score -= i64::from(signs.automated);
         // A machine gives the hour of what it did, or of a parcel.
-        score -= 7 * i64::from(signs.notice && !near(at));
+        let labelled = labelled_as(scene, at, &lexicon().dates.date_labels);
+        let by_machine = signs.notice || signs.automated && !subject && !labelled;
+        score -= if by_machine && !near(at) { 7 } else { i64::from(signs.automated) };
         Appointment { when, score }
     };
     let dated =
@@ -143,6 +146,71 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
         }
     }
     found
+}
+
+/// The sentences whose day is called off.
+pub(super) struct CalledOff {
+    sentences: Vec<usize>,
+    /// The subject calls it off, and the text names nothing in its place.
+    all: bool,
+}
+
+impl CalledOff {
+    pub(super) fn of(scene: &Scene<'_, '_>) -> CalledOff {
+        let words = lexicon();
+        let sentences = scene.index().sentences(words.mail.called_off.iter().map(String::as_str));
+        let is_subject = |at: &usize| scene.text.block_of(*at).kind == Kind::Header;
+        let names_another = || {
+            let all = 0..scene.text.sentences.len();
+            all.filter(|at| scene.is_said(*at)).any(|at| {
+                let tokens = scene.text.tokens_of(at);
+                let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+                (0..tokens.len()).any(|from| {
+                    let starts = |phrases: &Phrases| phrases.starts(|next| word(from + next));
+                    let found = starts(&words.dates.instead).or_else(|| starts(&words.dates.moves));
+                    found.is_some()
+                })
+            })
+        };
+        let all = sentences.iter().any(is_subject) && !names_another();
+        CalledOff { sentences, all }
+    }
+
+    pub(super) fn has(&self, sentence: usize) -> bool {
+        self.all || self.sentences.binary_search(&sentence).is_ok()
+    }
+}
+
+/// Whether an event was over when the text was written: on an earlier day, or at an earlier hour of that day.
+fn is_over(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
+    let at = when.mention.sentence;
+    let Some((day, today)) = when.date.zip(scene.written_on(at)) else { return false };
+    let earlier = || {
+        let (start, now) = when.clock.zip(scene.written_at())?;
+        Some((start.hour, start.minute) <= now)
+    };
+    day < today || day == today && earlier() == Some(true)
+}
+
+/// The last minute of a day ends something and begins nothing.
+fn ends_a_day(when: &DateTimeMention) -> bool {
+    when.clock == Some(Clock { hour: 23, minute: 59 })
+}
+
+/// Whether a sentence tells of a weekday that is over: `The cake came on Friday, at half past nine.`
+fn is_told(scene: &Scene<'_, '_>, when: &DateTimeMention) -> bool {
+    let sentence = when.mention.sentence;
+    let tokens = scene.text.tokens_of(sentence);
+    let inside =
+        |token: &&Token| (when.mention.start..when.mention.end).contains(&(token.start as usize));
+    let is_weekday = |token: &Token| dates::weekday(scene.text.folded(token)).is_some();
+    let is_past = |token: &Token| {
+        let raw = scene.text.token_text(sentence, token).to_lowercase();
+        lexicon().dates.told.contains(scene.text.folded(token))
+            || raw.len() > 3
+                && lexicon().ask.told_endings.iter().any(|end| raw.ends_with(end.as_str()))
+    };
+    when.relative && tokens.iter().filter(inside).any(is_weekday) && tokens.iter().any(is_past)
 }
 
 /// A date with the hour that a line below gives behind a label (`Time: 8:15 AM`), or that the sentence
@@ -158,13 +226,22 @@ fn with_hour(
     let at = when.mention.sentence;
     let below = at + 1..=at + LABELLED_BELOW;
     let labels = &lexicon().dates.time_labels;
-    let hour = scene.whens().iter().find(|other| {
-        let has_hour = other.clock.is_some() || other.half_unknown;
-        has_hour
-            && other.date.is_none()
-            && (below.contains(&other.mention.sentence)
-                && labelled_as(scene, other.mention.sentence, labels)
-                || other.mention.sentence + 1 == at && cued(at - 1))
+    let has_hour = |other: &&DateTimeMention| other.clock.is_some() || other.half_unknown;
+    let bare = || scene.whens().iter().filter(has_hour).filter(|other| other.date.is_none());
+    // `On Sunday we have lunch at the house of our aunt, at one o'clock.`
+    let mut beside = bare().filter(|other| other.mention.sentence == at);
+    let is_alone = scene.whens().iter().filter(|one| one.mention.sentence == at).count() == 2;
+    let only = beside.next().filter(|_| is_alone);
+    let begins = |other: &DateTimeMention| {
+        let line = &scene.text.sentences[other.mention.sentence];
+        other.mention.start <= line.start + 1
+    };
+    let hour = only.or_else(|| {
+        bare().find(|other| {
+            let line = other.mention.sentence;
+            below.contains(&line) && (labelled_as(scene, line, labels) || begins(other))
+                || line + 1 == at && cued(at - 1)
+        })
     });
     let with = |hour: &DateTimeMention| DateTimeMention {
         clock: hour.clock,
@@ -259,9 +336,16 @@ fn zone(scene: &Scene<'_, '_>, when: &DateTimeMention) -> Option<Filled> {
     None
 }
 
+/// The regions whose zones are named after cities.
+const REGIONS_OF_CITIES: [&str; 7] =
+    ["Africa", "America", "Asia", "Atlantic", "Australia", "Europe", "Pacific"];
+
 fn zone_of_city(city: &str) -> Option<&'static str> {
     let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-    let mut cities = names.filter(|name| name.contains('/'));
+    // `US/Central` is no city.
+    let mut cities = names.filter(|name| {
+        name.split_once('/').is_some_and(|(region, _)| REGIONS_OF_CITIES.contains(&region))
+    });
     cities.find(|name| name.rsplit('/').next().is_some_and(|last| fold(last) == city))
 }
 
@@ -450,12 +534,18 @@ pub(super) fn is_due_in(text: &Text<'_>, when: &DateTimeMention) -> bool {
     let tokens = text.tokens_of(when.mention.sentence);
     let at = tokens.partition_point(|token| (token.start as usize) < when.mention.start);
     let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
-    let dates = &lexicon().dates;
+    let words = &lexicon().dates;
+    // `closed from the 3rd until 21 August`: the end of a span is no last day.
+    let is_span = |from: usize| {
+        let before = from.checked_sub(1).map_or("", word);
+        let is_day =
+            before.starts_with(|c: char| c.is_ascii_digit()) || dates::is_calendar_word(before);
+        let joint = |one: &String| one.trim() == word(from);
+        is_day && lexicon().dates.joints.iter().any(joint)
+    };
     let before = (at.saturating_sub(DUE_TOKENS)..at).any(|from| {
-        dates
-            .due
-            .starts(|offset| if from + offset < at { word(from + offset) } else { "" })
-            .is_some()
+        let due = words.due.starts(|next| if from + next < at { word(from + next) } else { "" });
+        due.is_some() && !is_span(from)
     });
     before || names_deadline(text, when.mention.sentence)
 }
@@ -466,4 +556,97 @@ pub(super) fn names_deadline(text: &Text<'_>, sentence: usize) -> bool {
     let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
     let deadlines = &lexicon().dates.deadlines;
     (0..tokens.len()).any(|from| deadlines.starts(|offset| word(from + offset)).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Map, Value};
+
+    use super::super::super::text::Part;
+    use super::super::hints::Hints;
+    use super::*;
+
+    /// The start of the event of a mail that was written on a Wednesday.
+    fn start(from: &str, subject: &str, body: &str) -> Option<String> {
+        let source = format!("Subject: {subject}\n\n{body}\n");
+        let read = Text::new(vec![Part { id: "a", text: &source }]);
+        let hints = Hints { anchor: vec!["date".to_owned()], ..Hints::default() };
+        let mut inputs: Map<String, Value> = Map::new();
+        inputs.insert("date".to_owned(), "2026-03-04T09:30:00+01:00".into());
+        inputs.insert("from".to_owned(), from.into());
+        let scene = Scene::new(&read, &[], &inputs, &hints, 100);
+        best(&scene).and_then(|found| found.when.iso())
+    }
+
+    const ANA: &str = "Ana Ruiz <ana.ruiz@post.example>";
+
+    #[test]
+    fn what_is_called_off_is_no_event_and_what_stands_in_its_place_is_one() {
+        for (subject, body, expected) in [
+            ("Review", "The review on 10 March at 10:00 has been cancelled.", None),
+            ("Canceled event: review on 10 March at 10:00", "Enjoy the free hour.", None),
+            ("Cita", "Su cita del 10 de marzo a las 12:40 ha sido anulada.", None),
+            ("Probe", "Die Probe am 10. März um 18:00 Uhr fällt aus.", None),
+            ("Réunion", "La réunion du 10 mars à 19h00 est annulée.", None),
+            (
+                "Ihr Termin",
+                "Wir müssen Ihren Termin am 10. März um 8:30 Uhr absagen. Stattdessen haben wir Ihnen den \
+                 12. März um 11:15 Uhr reserviert.",
+                Some("2026-03-12T11:15:00"),
+            ),
+            (
+                "Sync cancelled event",
+                "The sync is cancelled. Let us meet on 12 March at 11:15 instead.",
+                Some("2026-03-12T11:15:00"),
+            ),
+            ("Review", "The review is on 10 March at 10:00.", Some("2026-03-10T10:00:00")),
+        ] {
+            assert_eq!(start(ANA, subject, body).as_deref(), expected, "{subject}: {body}");
+        }
+    }
+
+    #[test]
+    fn what_is_over_or_only_recorded_is_no_event() {
+        let machine = "Build bot <builds@ci.example>";
+        for (from, subject, body) in [
+            (machine, "Build 2211", "Build 2211 stopped.\n\nStarted: 2026-03-04 09:02:01\n"),
+            (machine, "Disk full", "Next check: 2026-03-09 09:00\n"),
+            (ANA, "cake", "The cake came on Friday at 9:30, and it was good."),
+            (ANA, "torta", "La torta llegó el viernes a las 21:30 y estaba buena."),
+            (ANA, "Kuchen", "Der Kuchen kam am Freitag um 21:30 Uhr heil an."),
+            (ANA, "insurance", "Your cover ends at 23:59 on 13 March 2026."),
+            (ANA, "shop", "The shop is open from Monday to Friday, 8 am to 8 pm."),
+        ] {
+            assert_eq!(start(from, subject, body), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn an_hour_apart_from_its_day_belongs_to_it() {
+        for (body, expected) in [
+            (
+                "On Sunday we have lunch at the house of our aunt Norma, who is eighty, and it begins then and there for all of us at 13:00.",
+                "2026-03-08T13:00:00",
+            ),
+            (
+                "We invite you to our dinner\n\non Saturday, 21 March 2026\nat the Corn Exchange\n6.30 pm for 7 pm\n",
+                "2026-03-21T18:30:00",
+            ),
+        ] {
+            assert_eq!(start(ANA, "dinner", body).as_deref(), Some(expected), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_span_is_no_last_day() {
+        let due = |body: &str| {
+            let read = Text::new(vec![Part { id: "a", text: body }]);
+            let day = chrono::NaiveDate::from_ymd_opt(2026, 3, 4);
+            dates::find(&read, day).iter().any(|when| is_due_in(&read, when))
+        };
+        assert!(!due("Unsere Praxis ist vom 3. bis zum 21. August geschlossen."));
+        assert!(!due("It arrives between us on 26 March until 28 March."));
+        assert!(due("Send the form until 28 March."));
+        assert!(due("Bitte bis zum 21. August zahlen."));
+    }
 }

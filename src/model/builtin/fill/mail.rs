@@ -51,13 +51,16 @@ fn soon(scene: &Scene<'_, '_>) -> bool {
         .is_some_and(|(day, today)| (0..=SOON_DAYS).contains(&(day - today).num_days()))
 }
 
-/// Whether a sentence of the writer's own ends in a question mark.
+/// Whether a sentence of the writer's own ends in a question mark, and waits for an answer: nobody answers `Who would
+/// have thought it?`.
 fn asks_reader(scene: &Scene<'_, '_>) -> bool {
+    let rhetorical = scene.index().sentences(lexicon().mail.rhetorical.iter().map(String::as_str));
     (0..scene.text.sentences.len()).any(|at| {
         let block = scene.text.block_of(at);
         matches!(block.kind, Kind::Paragraph | Kind::Item)
             && block.role == Role::None
             && scene.text.sentence(at).trim_end_matches(['"', ')', '*', ' ']).ends_with('?')
+            && rhetorical.binary_search(&at).is_err()
     })
 }
 

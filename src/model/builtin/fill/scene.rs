@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use chrono::NaiveDate;
+use chrono::{NaiveDate, Timelike as _};
 use serde_json::{Map, Value};
 
 use super::super::extract::Mention;
@@ -159,6 +159,15 @@ impl<'t, 'a> Scene<'t, 'a> {
     /// The day that relative dates of a sentence count from: that of its own source.
     pub(crate) fn written_on(&self, sentence: usize) -> Option<NaiveDate> {
         self.days.get(self.text.sentences.get(sentence)?.part).copied().flatten()
+    }
+
+    /// The hour and minute at which a text of one part was written, where its input says it.
+    pub(crate) fn written_at(&self) -> Option<(u32, u32)> {
+        let mut names = self.hints.anchor.iter().filter_map(|name| reach(self.inputs, name));
+        let given = names.find_map(Value::as_str).filter(|_| self.text.parts.len() == 1)?;
+        let parsed = chrono::DateTime::parse_from_rfc3339(given);
+        let parsed = parsed.or_else(|_| chrono::DateTime::parse_from_rfc2822(given)).ok()?;
+        Some((parsed.hour(), parsed.minute()))
     }
 
     /// The day of each part: what its item or its source says, else what the text says of itself. A source without

@@ -176,7 +176,14 @@ pub(crate) fn named_after(from: &str) -> Option<Named> {
     let is_in = |word: &str, least: usize, place: &str| {
         word.chars().count() >= least && place.contains(word)
     };
-    if words.clone().any(|word| is_in(word, PERSON_LETTERS, &local)) {
+    // `Service Desk <servicedesk@…>` is an office.
+    let mail = &lexicon().mail;
+    let roles =
+        [&mail.office_senders, &mail.office_names, &mail.automated_senders, &mail.bulk_senders];
+    let is_role = |word: &str| roles.iter().any(|list| list.iter().any(|one| one == word));
+    let is_of_person =
+        |word: &str| !is_role(word) && (is_in(word, PERSON_LETTERS, &local) || word == local);
+    if words.clone().any(is_of_person) {
         return Some(Named::Person);
     }
     words.any(|word| is_in(word, COMPANY_LETTERS, &domain)).then_some(Named::Company)
@@ -215,11 +222,14 @@ mod tests {
         let person = Some(Named::Person);
         assert_eq!(named_after("Tobias Renn <t.renn@gmx.example>"), person);
         assert_eq!(named_after("Anna Ott <anna@annaott.example>"), person);
+        assert_eq!(named_after("Jo Feldt <jo@feldtpartners.example>"), person);
         assert_eq!(named_after("Islay Line <bookings@islayline.example>"), Some(Named::Company));
         assert_eq!(
             named_after("Stadtwerke Elm <post@stadtwerke-elm.example>"),
             Some(Named::Company)
         );
+        assert_eq!(named_after("Service Desk <servicedesk@portfield.example>"), None);
+        assert_eq!(named_after("Tolby Security <security@tolby.example>"), Some(Named::Company));
         assert_eq!(named_after("Ana P <ap3@x.example>"), None);
         assert_eq!(named_after("noreply@x.example"), None);
     }

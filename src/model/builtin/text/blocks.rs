@@ -661,7 +661,16 @@ impl<'a> Splitter<'a> {
             && self.open.is_none()
             && !self.rest.trim().is_empty()
             && lines::opens_as_title(line)
+            && !self.is_above_labels_only()
             && !self.is_in_row(line)
+    }
+
+    /// Whether everything below is lines with labels: they say more of the line above, so it heads nothing.
+    fn is_above_labels_only(&self) -> bool {
+        let mut below = self.rest.lines().filter(|line| !line.trim().is_empty());
+        below.all(|line| {
+            lines::labelled(line).is_some_and(|found| !line[found.value].trim().is_empty())
+        })
     }
 
     /// Whether a line that stands alone says something, or is one of several such lines in a row: a note
@@ -699,7 +708,7 @@ impl<'a> Splitter<'a> {
             return true;
         }
         let alone = self.after_blank && self.is_apart(next);
-        alone && !self.is_in_row(line)
+        alone && !(self.blocks.is_empty() && self.is_above_labels_only()) && !self.is_in_row(line)
     }
 
     /// Whether a quote of one line right below the title says what the text is about.
@@ -1283,6 +1292,13 @@ mod tests {
             ("Run the script\n```\nls\n```\n", Kind::Paragraph),
         ] {
             assert_eq!(kinds(said)[0].0, kind, "{said}");
+        }
+        // What stands only above lines with labels is the text, and they say more of it.
+        for said in [
+            "The hotel at the lake\n\nchannel: ops\n",
+            "Lyon on Tuesday\n\nwho: Ben\nphone: 123 456\n",
+        ] {
+            assert_eq!(kinds(said)[0].0, Kind::Paragraph, "{said}");
         }
         let tools = kinds("Tools of Ben\n~~~~~~~~~~~~\n\nThe saw is blunt.");
         let expected = [(Kind::Heading(2), "Tools of Ben"), (Kind::Paragraph, "The saw is blunt.")];

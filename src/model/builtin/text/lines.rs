@@ -980,7 +980,19 @@ pub(crate) fn says_something(line: &str) -> bool {
     let (last, within) =
         after.split_last().map_or((None, after), |(last, rest)| (Some(last), rest));
     let may_be_noun = |word: &&str| word.ends_with('s');
-    within.iter().filter(low).any(said)
+    // `We meet in Lyon on Tuesday`, `Ben ordered 40 chairs`.
+    let is_told = || {
+        let [verb, object, ..] = after else { return false };
+        let ends =
+            |verb: &str| known.phrases.told_endings.iter().any(|end| verb.ends_with(end.as_str()));
+        let object = folded(object);
+        let is_object = object.starts_with(|c: char| c.is_ascii_digit())
+            || known.names.place_articles.contains(object.as_str());
+        verb.starts_with(char::is_lowercase) && ends(verb) && is_object
+    };
+    known.phrases.subjects.contains(first.as_str())
+        || is_told()
+        || within.iter().filter(low).any(said)
         || last.filter(|word| low(word) && !may_be_noun(word)).is_some_and(said)
         || (!may_be_noun(&first.as_str()) && known.phrases.finite.contains(first.as_str()))
         || (known.ask.imperatives.contains(first.as_str())
@@ -1329,6 +1341,11 @@ mod tests {
     #[test]
     fn a_note_without_a_stop_says_something_and_a_title_does_not() {
         for line in [
+            "We meet in Lyon on Tuesday",
+            "Ben ordered 40 chairs for the hall",
+            "Wir treffen uns am Dienstag in Lyon",
+            "Nous partons mardi de la gare",
+            "Eva pidió las llaves del sótano",
             "The garden committee meets on Friday",
             "The boiler is broken again",
             "He comes on Tuesday at 10",
@@ -1343,6 +1360,9 @@ mod tests {
             assert!(says_something(line), "{line}");
         }
         for line in [
+            "Lessons learned in Lyon",
+            "Used cars for sale",
+            "Results based on the survey",
             "The history of the old bridge",
             "Meeting notes 12 March",
             "Project costs",
