@@ -428,6 +428,10 @@ fn breaks() -> Vec<(&'static rules::Rule, Break)> {
         (&rules::ROW_SCHEMA, |r| rows(r, |row| row["status"] = json!("fine"))),
         (&rules::ROW_RECORD, |r| rows(r, |row| row["run_id"] = json!("run_nobody"))),
         (&rules::ROW_HASH, |r| rows(r, |row| row["record_sha256"] = json!("0".repeat(64)))),
+        (&rules::READABLE, |r| {
+            std::fs::remove_file(r.join("selection_manifests/s.json")).unwrap();
+            std::fs::create_dir(r.join("selection_manifests/s.json")).unwrap();
+        }),
         (&rules::SELECTION_SCHEMA, |r| {
             change(r, "selection_manifests/s.json", |v| v["created_by"] = json!("me"))
         }),
@@ -476,13 +480,108 @@ fn each_rule_has_a_tree_that_breaks_it_and_nothing_else() {
         covered.insert(rule.id);
     }
     // Those of digests have their trees in `digest.rs`, where bags are made. Feeds and files that follow
-    // from the log are damaged in `summaries/exporters.rs`.
-    let elsewhere = ["T004", "AF.feed", "LOG.files"];
+    // from the log are damaged in `summaries/exporters.rs`, copies in `bad_day.rs`.
+    let elsewhere = ["T004", "AF.feed", "LOG.files", "BACKUP.files"];
     let all = rules::ALL
         .iter()
         .map(|rule| rule.id)
         .filter(|id| !elsewhere.iter().any(|start| id.starts_with(start)));
     assert_eq!(covered, all.collect());
+}
+
+/// The files of a bus home, relative to it.
+fn files_of(root: &Path, folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(folder)).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        let path = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+        match entry.path().is_dir() {
+            true => found.extend(files_of(root, &path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A plain file of which a summary of `sound` was made.
+const PLAIN: &str = "other/notes/a.md";
+
+#[test]
+fn what_takes_the_place_of_a_file_is_told_and_is_no_failure_of_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
+    sound(&home);
+    // Of the bus `other`, only what a summary was made of matters.
+    let is_checked = |path: &String| !path.starts_with("other/") || path == PLAIN;
+    let files: Vec<String> = files_of(&home, "").into_iter().filter(is_checked).collect();
+    assert!(files.len() >= 20, "{files:?}");
+    for file in files {
+        let place = home.join(&file);
+        let whole = std::fs::read(&place).unwrap();
+        for is_pipe in [true, false] {
+            std::fs::remove_file(&place).unwrap();
+            match is_pipe {
+                true => {
+                    let made = std::process::Command::new("mkfifo").arg(&place).status();
+                    assert!(made.unwrap().success());
+                }
+                false => std::fs::create_dir(&place).unwrap(),
+            }
+            let report = check(&home, 2);
+            assert!(report.violations_total > 0, "{file}, a pipe: {is_pipe}");
+            match is_pipe {
+                true => std::fs::remove_file(&place).unwrap(),
+                false => std::fs::remove_dir(&place).unwrap(),
+            }
+            std::fs::write(&place, &whole).unwrap();
+        }
+    }
+    assert_eq!(check(&home, 2).violations, []);
+}
+
+#[test]
+fn a_plain_file_that_cannot_be_read_any_more_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("buses");
+    sound(&home);
+    let place = home.join(PLAIN);
+    let whole = std::fs::read(&place).unwrap();
+    std::fs::write(dir.path().join("elsewhere.md"), &whole).unwrap();
+    let with_byte = |at: usize, byte: u8| {
+        let mut changed = whole.clone();
+        changed[at] = byte;
+        std::fs::write(&place, changed).unwrap();
+    };
+    let too_large = || {
+        let file = std::fs::File::options().write(true).open(&place).unwrap();
+        file.set_len((64 << 20) + 1).unwrap();
+    };
+    let link_out = || {
+        std::fs::remove_file(&place).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere.md"), &place).unwrap();
+    };
+    let ways: [(&str, &dyn Fn()); 5] = [
+        ("a byte that is no UTF-8 at its beginning", &|| with_byte(0, 0xff)),
+        ("one at its end", &|| with_byte(whole.len() - 1, 0xc3)),
+        ("a zero", &|| with_byte(whole.len() / 2, 0)),
+        ("too large", &too_large),
+        ("a link out", &link_out),
+    ];
+    for (way, damage) in ways {
+        damage();
+        let report = check(&home, 2);
+        let rules: BTreeSet<&str> = report.violations.iter().map(|one| one.rule).collect();
+        let told = [rules::SUMMARY_SOURCES.id, rules::SUMMARY_HASH.id];
+        assert!(rules.iter().any(|rule| told.contains(rule)), "{way}: {:?}", report.violations);
+        std::fs::remove_file(&place).unwrap();
+        std::fs::write(&place, &whole).unwrap();
+    }
+    // A broken partition is told once, and not again for each summary of it.
+    change(&home, CHUNKS.1, |v| v["integrity"]["sha256"] = json!("0".repeat(64)));
+    let report = check(&home, 2);
+    assert!(report.violations.iter().all(|one| one.rule == rules::MANIFEST_HASH.id), "{report:?}");
 }
 
 #[test]

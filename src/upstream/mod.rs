@@ -47,4 +47,5 @@ pub(crate) use index::IndexStore;
 pub use index::{MemoryIndex, index_of_home};
 pub use resolve::{InputSpec, Options, Resolved, resolve};
 pub(crate) use source::Source;
+pub(crate) use sources::is_summary_id;
 pub use view::Upstream;

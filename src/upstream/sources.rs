@@ -684,7 +684,7 @@ fn summary_ref(path: String, line: &[u8], stream: Stream) -> UpstreamRef {
 }
 
 /// Whether an id of the bus `other` names a summary of our own.
-pub(super) fn is_summary_id(id: &str) -> bool {
+pub(crate) fn is_summary_id(id: &str) -> bool {
     let digits = id.strip_prefix("sum_").unwrap_or_default();
     digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -29,10 +29,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use crate::contract::digest_bus::DIGESTS_DIR;
+use crate::contract::digest_bus::{DIGESTS_DIR, INDEX_DIR};
 use crate::contract::vocabulary::ErrorClass;
+use crate::export::feed::FEEDS_DIR;
+use crate::export::run_record::RUN_ROWS_DIR;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
-use crate::os::Disk;
+use crate::os::{Disk, can_never_be_read};
 use crate::upstream::other::OTHER_DIR;
 use crate::upstream::{Family, MemoryIndex, Upstream};
 use rules::Rule;
@@ -77,6 +79,12 @@ pub struct Report {
     pub(crate) forgotten_lines: u64,
     /// Runs of other programs that a person took back.
     pub(crate) forgotten_runs: u64,
+    /// Sources that cannot be read and may lie in a broken partition, which is told where it lies.
+    #[serde(skip)]
+    unread: Vec<Violation>,
+    /// The first thing that the disk would not give.
+    #[serde(skip)]
+    failed: Option<String>,
 }
 
 /// A summary that a person took back.
@@ -125,6 +133,27 @@ impl Report {
         let room = VIOLATIONS_LISTED_MAX - self.violations.len();
         self.violations.extend(other.violations.into_iter().take(room));
         self.unchecked.extend(other.unchecked);
+        let room = VIOLATIONS_LISTED_MAX - self.unread.len();
+        self.unread.extend(other.unread.into_iter().take(room));
+        self.failed = self.failed.take().or(other.failed);
+    }
+
+    /// Tells sources that cannot be read, unless a broken partition is told already: it is why, then.
+    fn tell_unread(&mut self) {
+        let unread = std::mem::take(&mut self.unread);
+        let of_sources = [rules::SUMMARY_SOURCES.id, rules::SUMMARY_HASH.id];
+        let upstream = Family::ALL.iter().flat_map(|one| [one.data_dir(), one.manifest_dir()]);
+        let folders: Vec<&str> = upstream.chain([SUMMARIES_DIR]).collect();
+        let is_broken = |one: &Violation| {
+            let lies_in = |folder: &&str| one.file.starts_with(*folder);
+            folders.iter().any(lies_in) && !of_sources.contains(&one.rule)
+        };
+        if self.violations.iter().any(is_broken) {
+            return;
+        }
+        self.violations_total += unread.len() as u64;
+        let room = VIOLATIONS_LISTED_MAX - self.violations.len();
+        self.violations.extend(unread.into_iter().take(room));
     }
 }
 
@@ -134,6 +163,21 @@ pub struct Options {
     pub threads: usize,
     /// Whether text hashes and references are recomputed from upstream.
     pub sources: bool,
+}
+
+impl Task {
+    /// The file that is checked, or the folder.
+    fn place(&self) -> String {
+        match self {
+            Task::Upstream(family, partition) => family.data_path(partition),
+            Task::Summaries(key) => format!("{SUMMARIES_DIR}/{}", key.data_file()),
+            Task::StrayManifest(path) | Task::Run(path) | Task::Selection(path) => path.clone(),
+            Task::RunDay(day) => format!("{RUN_ROWS_DIR}/{day}.jsonl"),
+            Task::Feed(name) => format!("{FEEDS_DIR}/{name}"),
+            Task::Indexes => INDEX_DIR.to_owned(),
+            Task::Bag(expected) => expected.path.clone(),
+        }
+    }
 }
 
 enum Task {
@@ -223,8 +267,12 @@ pub fn verify_tree(
         report.merge(outcome?);
     }
     runs::check_rows(tree, &mut report)?;
+    report.tell_unread();
     report.violations.sort();
-    Ok(report)
+    match report.failed.take() {
+        Some(what) => Err(io::Error::other(what)),
+        None => Ok(report),
+    }
 }
 
 pub use bags::{Expected, verify_bag};
@@ -242,33 +290,50 @@ pub(crate) fn read_files(
     Ok(found)
 }
 
+/// Checks one thing. A pipe or a folder in the place of a file is no failure of the disk.
 fn check<'t>(tree: &'t Tree<'t>, task: &Task, helpers: &Helpers<'t>) -> io::Result<Report> {
     let mut report = Report::default();
+    match check_readable(tree, task, helpers, &mut report) {
+        Err(error) if can_never_be_read(&error) => {
+            let message = format!("it, or what belongs to it, cannot be read: {error}");
+            report.break_rule(&rules::READABLE, &task.place(), None, "", message);
+        }
+        checked => checked?,
+    }
+    Ok(report)
+}
+
+fn check_readable<'t>(
+    tree: &'t Tree<'t>,
+    task: &Task,
+    helpers: &Helpers<'t>,
+    report: &mut Report,
+) -> io::Result<()> {
     match task {
         Task::Upstream(family, partition) => {
-            upstream::check(tree, *family, partition, helpers, &mut report)?;
+            upstream::check(tree, *family, partition, helpers, report)?;
         }
         Task::Summaries(key) => {
             let summaries = tree.root.join(SUMMARIES_DIR);
-            summaries::check(tree.disk, &summaries, *key, tree.upstream, helpers, &mut report)?;
+            summaries::check(tree.disk, &summaries, *key, tree.upstream, helpers, report)?;
         }
         Task::StrayManifest(path) => {
             let message = "this name belongs to no partition".to_owned();
             report.file(0);
             report.break_rule(&rules::MANIFEST_NAME, path, None, "", message);
         }
-        Task::Run(path) => runs::check_record(tree, path, &mut report)?,
-        Task::RunDay(name) => runs::check_day(tree, name, &mut report)?,
-        Task::Selection(path) => runs::check_selection(tree, path, &mut report)?,
-        Task::Feed(name) => feeds::check(tree, name, &mut report)?,
-        Task::Indexes => digests::check(tree, &mut report)?,
+        Task::Run(path) => runs::check_record(tree, path, report)?,
+        Task::RunDay(name) => runs::check_day(tree, name, report)?,
+        Task::Selection(path) => runs::check_selection(tree, path, report)?,
+        Task::Feed(name) => feeds::check(tree, name, report)?,
+        Task::Indexes => digests::check(tree, report)?,
         Task::Bag(expected) => {
             let known = digests::known(tree)?;
             let folder = tree.root.join(&expected.path);
-            bags::verify_bag(tree.disk, &folder, expected, known, &mut report)?;
+            bags::verify_bag(tree.disk, &folder, expected, known, report)?;
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 fn tasks(tree: &Tree<'_>, upstream: &Upstream) -> io::Result<Vec<Task>> {
@@ -297,7 +362,7 @@ fn tasks(tree: &Tree<'_>, upstream: &Upstream) -> io::Result<Vec<Task>> {
         }
     }
     let mut days = std::collections::BTreeSet::new();
-    for name in names(tree, crate::export::run_record::RUN_ROWS_DIR)? {
+    for name in names(tree, RUN_ROWS_DIR)? {
         let stem = name.strip_suffix(".manifest.json").or_else(|| name.strip_suffix(".jsonl"));
         days.extend(stem.filter(|stem| !stem.starts_with('.')).map(str::to_owned));
     }

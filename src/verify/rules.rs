@@ -1,7 +1,7 @@
 //! The rules `verify` checks, each with the class its violation belongs to. Ids follow the
 //! published contract tests (T001 events, T002 sessions, T003 summaries, T004 digests, T006
 //! manifests, T007 ids, T008 run records); `CB` are the chunk bus rules, `SM` those of
-//! selection manifests, `AF` those of feeds; `LOG` needs the log of a home.
+//! selection manifests, `AF` those of feeds; `LOG` and `BACKUP` need the log of a home.
 
 use crate::contract::vocabulary::ErrorClass;
 
@@ -42,7 +42,7 @@ rules! {
     SUMMARY_LINE_SCHEMA = "T003.line_schema" SchemaMismatch "every summary satisfies the schema of its stream";
     SUMMARY_DUPLICATE = "T003.duplicate_id" IntegrityMismatch "a summary id occurs once in its partition";
     SUMMARY_DAY = "T003.day" IntegrityMismatch "a summary lies in the partition of its day";
-    SUMMARY_SOURCES = "T003.source_missing" IntegrityMismatch "the sources of a summary exist upstream";
+    SUMMARY_SOURCES = "T003.source_missing" IntegrityMismatch "the sources of a summary exist upstream and can be read";
     SUMMARY_HASH = "T003.source_text_hash" IntegrityMismatch "source_text_hash recomputes from upstream";
     SUMMARY_HIERARCHY = "T003.hierarchy" SchemaMismatch "a hierarchy has the structure its version promises";
     SUMMARY_RECONCILE = "T003.reconcile" IntegrityMismatch "eligible = produced + skipped + failed";
@@ -97,7 +97,9 @@ rules! {
     ROW_RECORD = "T008.row_without_record" IntegrityMismatch "every row has its run record";
     ROW_HASH = "T008.record_hash" IntegrityMismatch "a run record is the one that its row was written for";
     FEED = "AF.feed" IntegrityMismatch "a feed shows the newest summaries of its day as the Summary Bus has them";
+    READABLE = "T006.unreadable" InputMissing "what a bus home holds are files, and no pipes, links out of it or folders in their place";
     LOG = "LOG.files" IntegrityMismatch "every file that follows from the log of a home is what the log says";
+    BACKUP = "BACKUP.files" IntegrityMismatch "a copy that `backup` made is what its backup.json says, until it is used as a home";
     SELECTION_SCHEMA = "SM.schema" SchemaMismatch "a selection manifest satisfies its schema";
     SELECTION_HASH = "SM.hash" IntegrityMismatch "selection_hash is the hash of the selection";
 }

@@ -12,14 +12,15 @@ use super::spread::{self, Helpers, LineBlock};
 use super::{Report, rules};
 use crate::contract::hash::Digest;
 use crate::contract::schema;
-use crate::contract::vocabulary::ReasonCode;
+use crate::contract::vocabulary::{Bus, ErrorClass, ReasonCode};
 use crate::export::item::LineFacts;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
 use crate::os::{Disk, Open};
+use crate::upstream::defect::Defect;
 use crate::upstream::index::IdKey;
 use crate::upstream::lines::Lines;
 use crate::upstream::text::{NORMALIZATION_NAME, NORMALIZATION_VERSION};
-use crate::upstream::{Upstream, recompute};
+use crate::upstream::{Upstream, is_summary_id, recompute};
 
 /// What the data file turned out to be.
 struct Data {
@@ -241,8 +242,23 @@ impl<'t> LineCheck<'t> {
                 let message = defect.message;
                 self.broken(&rules::SUMMARY_SOURCES, number, "/source_ids", message, report);
             }
-            // A broken upstream partition is reported where it lies.
-            Err(_) => {}
+            Err(defect) => self.unread(number, bus, &ids, defect, report),
+        }
+    }
+
+    /// Sources that cannot be read. A plain file is told here, because no other check looks at it. The rest is told where it
+    /// lies, as a broken partition or as a failure of the disk.
+    fn unread(&self, line: u64, bus: Bus, ids: &[&str], defect: Defect, report: &mut Report) {
+        let is_plain = bus == Bus::Other && !ids.iter().any(|id| is_summary_id(id));
+        if is_plain && defect.class == ErrorClass::StorageUnavailable {
+            report.failed.get_or_insert(defect.message);
+            return;
+        }
+        let mut told = Report::default();
+        self.broken(&rules::SUMMARY_SOURCES, line, "/source_ids", defect.message, &mut told);
+        match is_plain {
+            true => report.merge(told),
+            false => report.unread.append(&mut told.violations),
         }
     }
 
