@@ -416,7 +416,8 @@ fn failure(log: &Path, error: &RunLogError) -> Failure {
         RunLogError::Log(RunLogReadError::Io(io)) if io.kind() == std::io::ErrorKind::NotFound => {
             what(Exit::Input).because(error).hint("name an existing run_event.v1 file")
         }
-        RunLogError::Log(RunLogReadError::Io(_)) => what(Exit::Storage).because(error),
+        // A failing disk is none of the input, and `because` knows it.
+        RunLogError::Log(RunLogReadError::Io(_)) => what(Exit::Input).because(error),
         RunLogError::Log(_) | RunLogError::Input { .. } | RunLogError::Empty => what(Exit::Input)
             .because(error)
             .hint("`summarizer schema run_event.v1` prints the schema of a line"),

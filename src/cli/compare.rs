@@ -259,8 +259,7 @@ impl CompareArgs {
         let comparison = summed(flow_id, contenders, compared, skipped);
         let page = page::page(&comparison);
         context.machine.disk.replace(&self.out, page.as_bytes(), 0o640).map_err(|error| {
-            Failure::new(Exit::Storage, format!("cannot write {}", self.out.display()))
-                .because(&error)
+            Failure::of_target(format!("cannot write {}", self.out.display()), &error)
         })?;
         self.report(context, &comparison);
         if left > 0 {

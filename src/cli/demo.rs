@@ -41,8 +41,7 @@ impl DemoArgs {
         let config = load_config(&demo)?;
         let home = Home::new(&root, &config);
         let failed = |error: &std::io::Error| {
-            Failure::new(Exit::Storage, format!("cannot write the demo to {}", root.display()))
-                .because(error)
+            Failure::of_target(format!("cannot write the demo to {}", root.display()), error)
         };
         let disk = demo.machine.disk.as_ref();
         home.create(disk).map_err(|error| failed(&error))?;

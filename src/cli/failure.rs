@@ -166,6 +166,12 @@ impl Failure {
         Failure { exit, what: what.into(), causes: Vec::new(), hint: None, trouble: None }
     }
 
+    /// A path of the command line that cannot be written. Where the disk is at fault, and not the path, it is a failure of
+    /// the storage.
+    pub(crate) fn of_target(what: impl Into<String>, error: &io::Error) -> Failure {
+        Failure::new(Exit::Input, what).because(error)
+    }
+
     /// Adds an error and its own causes.
     pub fn because(mut self, error: &(dyn Error + 'static)) -> Failure {
         self.trouble = self.trouble.or_else(|| Trouble::of(error));

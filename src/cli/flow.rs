@@ -131,8 +131,7 @@ impl NewArgs {
             Ok(())
         };
         write().map_err(|error| {
-            Failure::new(Exit::Storage, format!("cannot write {}", folder.display()))
-                .because(&error)
+            Failure::of_target(format!("cannot write {}", folder.display()), &error)
         })?;
         if context.ui.json {
             context.ui.json(&json!({"flow_id": self.flow_id, "folder": folder}));
@@ -560,7 +559,9 @@ fn show_calls(context: &Context, calls: &[flow::CallRecord]) {
 fn save(context: &Context, path: &Path, lines: &[String]) -> Result<(), Failure> {
     let mut text = lines.join("\n");
     text.push('\n');
-    context.machine.disk.replace(path, text.as_bytes(), 0o640).map_err(|error| {
-        Failure::new(Exit::Storage, format!("cannot write {}", path.display())).because(&error)
-    })
+    context
+        .machine
+        .disk
+        .replace(path, text.as_bytes(), 0o640)
+        .map_err(|error| Failure::of_target(format!("cannot write {}", path.display()), &error))
 }

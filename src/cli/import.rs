@@ -1,7 +1,6 @@
 //! `import`: own data onto the upstream buses within a minute.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -315,18 +314,7 @@ fn check_partition(name: &str) -> Result<(), Failure> {
 }
 
 fn failure(error: &ImportError) -> Failure {
-    let exit = match error {
-        ImportError::Disk { source, .. }
-            if !matches!(
-                source.kind(),
-                ErrorKind::NotFound | ErrorKind::InvalidInput | ErrorKind::IsADirectory
-            ) =>
-        {
-            Exit::Storage
-        }
-        _ => Exit::Input,
-    };
-    let failure = Failure::new(exit, "cannot import").because(error);
+    let failure = Failure::new(Exit::Input, "cannot import").because(error);
     match error {
         ImportError::Foreign { .. } => {
             failure.hint("an import appends only to partitions that an import made")

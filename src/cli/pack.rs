@@ -195,7 +195,7 @@ impl BuildArgs {
             refuse_own_folder(context, &target)?;
             disk.create_dir_all(&target).map_err(|error| {
                 let what = format!("cannot make {}", target.display());
-                Failure::new(Exit::Storage, what).because(&error)
+                Failure::of_target(what, &error)
             })?;
             let dir = RunDir::open(disk, &target)
                 .map_err(|error| failure("cannot open the run", &error))?;

@@ -159,8 +159,7 @@ impl ExportArgs {
     fn export(&self, context: &Context, to: &Path) -> Result<Exit, Failure> {
         let disk = &context.machine.disk;
         let failed = |error: &std::io::Error| {
-            let what = format!("cannot export to {}", to.display());
-            Failure::new(Exit::Storage, what).because(error)
+            Failure::of_target(format!("cannot export to {}", to.display()), error)
         };
         let listed = match disk.stat(to).map_err(|error| failed(&error))? {
             None => Vec::new(),

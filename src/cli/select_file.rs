@@ -18,10 +18,10 @@ pub(super) fn write(
     path: &std::path::Path,
     manifest: &serde_json::Value,
 ) -> Result<(), Failure> {
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        Failure::new(Exit::Storage, format!("cannot write {}", path.display())).because(error)
+    let failed = |error: &std::io::Error| {
+        Failure::of_target(format!("cannot write {}", path.display()), error)
     };
-    let text = to_file(manifest).map_err(|error| failed(&error))?;
+    let text = to_file(manifest).map_err(|error| failed(&error.into()))?;
     let disk = context.machine.disk.as_ref();
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         disk.create_dir_all(folder).map_err(|error| failed(&error))?;

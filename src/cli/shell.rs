@@ -57,7 +57,7 @@ impl ManArgs {
         let disk = context.machine.disk.as_ref();
         let failed = |error: &std::io::Error| {
             let what = format!("cannot write man pages to {}", folder.display());
-            Failure::new(Exit::Storage, what).because(error)
+            Failure::of_target(what, error)
         };
         disk.create_dir_all(folder).map_err(|error| failed(&error))?;
         let mut pages = Vec::new();

@@ -107,11 +107,7 @@ pub fn keep(context: &Context, receipt: &Receipt) -> Result<(), Failure> {
 
 /// An error of a run directory as the command's end.
 pub fn failure(what: &str, error: &RunDirError) -> Failure {
-    let exit = match error {
-        RunDirError::Write { .. } => Exit::Storage,
-        _ => Exit::Input,
-    };
-    Failure::new(exit, what).because(error)
+    Failure::new(Exit::Input, what).because(error)
 }
 
 /// Shows findings for people.

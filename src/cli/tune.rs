@@ -222,7 +222,7 @@ fn read(context: &Context, path: &Path) -> Result<Vec<RunEvent>, Failure> {
 fn write_files(context: &Context, out: &Path, report: &TuningReport<'_>) -> Result<(), Failure> {
     let disk = &*context.machine.disk;
     let failure = |error: std::io::Error| {
-        Failure::new(Exit::Storage, format!("cannot write to {}", out.display())).because(&error)
+        Failure::of_target(format!("cannot write to {}", out.display()), &error)
     };
     disk.create_dir_all(out).map_err(failure)?;
     let mut files = vec![

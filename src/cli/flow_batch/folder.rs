@@ -295,8 +295,7 @@ impl BatchFolder {
 }
 
 fn cannot(what: &str, path: &Path) -> Failure {
-    let exit = if what == "write" { Exit::Storage } else { Exit::Input };
-    Failure::new(exit, format!("cannot {what} {}", path.display()))
+    Failure::new(Exit::Input, format!("cannot {what} {}", path.display()))
 }
 
 fn load(context: &Context, path: &Path, record: &FlowPackRecord) -> Result<FlowAlone, Failure> {
