@@ -705,6 +705,66 @@ fn a_backup_of_a_home_with_a_past_is_a_home() {
     assert_eq!(records(&copy), records(&home));
 }
 
+/// A log is lost, and an ack with it: whatever may be done a second time is said.
+#[test]
+fn a_request_whose_ack_is_damaged_is_not_done_again_unsaid() {
+    let home = lived_in();
+    std::fs::write(home.path("summarizer.toml"), "[retention]\nacks_after = \"1 s\"\n").unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    home.expect(0, &["retain"]);
+    let folder = std::fs::read_dir(home.path("run/archive")).unwrap();
+    let archived = folder.map(|entry| entry.unwrap().path()).next().unwrap();
+    let archived = archived.strip_prefix(home.root()).unwrap().to_str().unwrap().to_owned();
+    let whole = home.read(&archived);
+    std::fs::remove_file(home.path("run/summarizer.redb")).unwrap();
+    let open_after = |acks: &[u8]| {
+        let other = ProcessHome { dir: tempfile::tempdir().unwrap() };
+        copy_tree(home.root(), other.root());
+        std::fs::write(other.path(&archived), acks).unwrap();
+        let told = other.run(&["recover", "--json"]).json();
+        let unknown = told["report"]["unknown"].clone();
+        (told["report"]["open"].as_u64().unwrap(), unknown)
+    };
+    let (open, unknown) = open_after(&whole);
+    assert!(unknown["acks"].is_null() && unknown["request_acks"].is_null(), "{unknown}");
+    // Each thing of an ack that says which request it ended, and how.
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let ended = text.lines().rfind(|line| line.contains("\"status\":\"completed\"")).unwrap();
+    let start = text.find(ended).unwrap();
+    let at = |word: &str, after: usize| start + ended.find(word).unwrap() + word.len() + after;
+    let mut places = vec![
+        at("{", 0),
+        at("\"status\":\"", 1),
+        at("\"offset\":", 0),
+        at("\"request_id\":\"", 0),
+        at("\"summary_id\":\"", 5),
+        at("\"stream\":\"", 1),
+    ];
+    let more = if support::deep() { 1 } else { ended.len() };
+    places.extend((start..start + ended.len()).step_by(more));
+    for place in places {
+        let mut damaged = whole.clone();
+        damaged[place] ^= 1;
+        let (now_open, unknown) = open_after(&damaged);
+        let is_told =
+            ["acks", "request_acks", "outputs"].iter().any(|kind| !unknown[kind].is_null());
+        assert!(now_open == open || is_told, "byte {place}: {now_open} open, {unknown}");
+    }
+    // The whole file is gone.
+    let (now_open, unknown) = open_after(b"");
+    assert!(now_open == open || !unknown["request_acks"].is_null(), "{now_open}, {unknown}");
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    let mut files = BTreeMap::new();
+    collect(from, &mut files);
+    for (path, bytes) in files {
+        let target = to.join(path.strip_prefix(from).unwrap());
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::write(target, bytes).unwrap();
+    }
+}
+
 /// What a command writes for a person lies where a check and a `forget` find it, and acks go into no file elsewhere.
 #[test]
 fn nothing_is_written_into_the_folders_of_a_home_and_through_no_link() {

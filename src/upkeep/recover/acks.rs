@@ -51,6 +51,13 @@ pub(crate) struct AckSummary {
 }
 
 impl Ack {
+    /// Reads a line. One whose status or summary means nothing is damaged: nobody knows what it ended.
+    pub(super) fn read(line: &[u8]) -> Option<Ack> {
+        let ack: Ack = serde_json::from_slice(line).ok()?;
+        let is_whole = ack.status().is_some() && (ack.summary.is_none() || ack.pointer().is_some());
+        is_whole.then_some(ack)
+    }
+
     pub(super) fn status(&self) -> Option<AckStatus> {
         AckStatus::parse(&self.status)
     }

@@ -34,6 +34,9 @@ pub struct Places<'a> {
     pub buses: &'a Path,
 }
 
+/// What it means that lines of acks do not read.
+const UNREADABLE_ACKS: &str = "acks that are damaged: a request that only they ended is open again, and may get a second answer";
+
 pub(super) struct Output {
     pub pointer: SummaryPointer,
     pub line: Vec<u8>,
@@ -76,13 +79,20 @@ impl Evidence {
             consumed: 0,
         };
         for file in files_of_acks(disk, places)? {
-            each_line(disk, &file, &mut |line| match serde_json::from_slice::<Ack>(line) {
-                Ok(ack) if ack.ack_seq <= kept.0 => {}
-                Ok(ack) => {
-                    report.acks_read += 1;
-                    evidence.note(ack);
+            let (name, mut number) = (file.file_name().unwrap_or_default().to_string_lossy(), 0);
+            each_line(disk, &file, &mut |line| {
+                number += 1;
+                match Ack::read(line) {
+                    Some(ack) if ack.ack_seq <= kept.0 => {}
+                    Some(ack) => {
+                        report.acks_read += 1;
+                        evidence.note(ack);
+                    }
+                    None => {
+                        report.acks_unreadable += 1;
+                        lose(report, "acks", UNREADABLE_ACKS, &format!("{name}: ack {number}"));
+                    }
                 }
-                Err(_) => report.acks_unreadable += 1,
             })?;
         }
         each_line(disk, places.quarantine, &mut |line| evidence.note_bad_line(line))?;

@@ -45,6 +45,13 @@ const LINES_AT_ONCE: usize = 1000;
 /// Bytes of those lines.
 const BYTES_AT_ONCE: usize = 4 << 20;
 
+/// What it means that nothing says what became of a line that was read.
+const WITHOUT_ACKS: &str =
+    "requests of which no ack tells: they are open again, and may get a second answer";
+/// What it means that an ack names another line than its request has.
+const ACKS_ELSEWHERE: &str =
+    "requests whose last ack names another line than theirs: they ended as it says";
+
 /// How lines are read.
 pub struct Rules<'a> {
     pub flows: &'a SharedFlows,
@@ -83,7 +90,7 @@ pub fn rebuild(
     evidence.forgotten.extend(gone);
     let taken = taken_until(&engine)?;
     let (later, lost, lines_gone) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
-    let is_other_queue = false;
+    let (is_other_queue, open_ids) = (false, BTreeMap::new());
     let mut recovery = Recovery {
         engine,
         taken,
@@ -96,6 +103,7 @@ pub fn rebuild(
         lines_gone,
         tombstones,
         is_other_queue,
+        open_ids,
     };
     recovery.engine.begin_session(run, now)?;
     recovery.commit(None)?;
@@ -152,6 +160,8 @@ struct Recovery<'a> {
     tombstones: Tombstones,
     /// Whether the lines of the queue have other numbers than before.
     is_other_queue: bool,
+    /// Requests that are open because the last ack of their line says so.
+    open_ids: BTreeMap<String, Seq>,
 }
 
 /// What is forgotten again, for one fact.
@@ -316,8 +326,10 @@ impl Recovery<'_> {
         };
         match acks {
             Some(acks) if status == Status::Parked => self.later.push((seq, acks.ack)),
+            Some(acks) if acks.ack.is_open() => drop(self.open_ids.insert(id, seq)),
             Some(acks) => self.end(seq, acks.ack)?,
-            None => {}
+            None if self.is_other_queue => {}
+            None => lose(self.report, "request_acks", WITHOUT_ACKS, &id),
         }
         Ok(())
     }
@@ -583,6 +595,12 @@ impl Recovery<'_> {
             let ack = acks.ack;
             let id = ack.request_id.clone().unwrap_or_default();
             let completed = ack.status() == Some(AckStatus::Completed);
+            let is_end = completed || ack.status() == Some(AckStatus::FailedPermanent);
+            if let Some(seq) = self.open_ids.get(&id).copied().filter(|_| is_end) {
+                lose(self.report, "acks_elsewhere", ACKS_ELSEWHERE, &id);
+                self.end(seq, ack)?;
+                continue;
+            }
             let output = ack.pointer().filter(|_| completed);
             let Some(pointer) = output else {
                 let means = "requests known only by their acks: their queue lines are gone";
