@@ -765,6 +765,25 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
+/// A repair says how many files it wrote again: none in a sound home.
+#[test]
+fn a_repair_counts_only_what_was_wrong() {
+    let home = with_all_caches();
+    let repaired = || home.expect(0, &["export", "--repair", "--json"]).json()["repaired"].clone();
+    let sound = repaired();
+    let counts = sound.as_object().unwrap().values();
+    assert!(counts.clone().all(|count| *count == 0) && counts.count() > 8, "{sound}");
+    let (path, bytes) = published(&home).pop_first().unwrap();
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    std::fs::write(&path, damaged).unwrap();
+    let mut expected = sound.clone();
+    expected["summaries"] = json!(1);
+    assert_eq!(repaired(), expected);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    assert_eq!(repaired(), sound);
+}
+
 /// What a command writes for a person lies where a check and a `forget` find it, and acks go into no file elsewhere.
 #[test]
 fn nothing_is_written_into_the_folders_of_a_home_and_through_no_link() {

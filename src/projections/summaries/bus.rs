@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use super::compare::day;
 use super::day_index::DayIndex;
 use super::error::SummariesError;
 use super::fold::fold;
@@ -284,13 +285,20 @@ impl Summaries {
         Ok(data.map_or(0, |data| data.len))
     }
 
-    /// Publishes every day again, whatever the files say and whatever was remembered.
-    pub(crate) fn publish_all(&mut self) -> Result<usize, SummariesError> {
+    /// Publishes every day again whose files are not, byte for byte, what the log says, whatever was remembered.
+    /// Returns how many these were.
+    pub(crate) fn publish_different(&mut self) -> Result<usize, SummariesError> {
         self.with_cache(|summaries| {
             summaries.start_over()?;
             summaries.read_once(None)?;
-            let all = summaries.index.keys()?;
-            summaries.index.change(all);
+            let live = summaries.publisher.live();
+            for key in summaries.index.keys()? {
+                let Summaries { disk, log, index, .. } = &*summaries;
+                match day(disk.as_ref(), &live, log, index, key, None)? {
+                    None => summaries.index.shown(&[key]),
+                    Some(_) => summaries.index.change([key]),
+                }
+            }
             summaries.compared = true;
             summaries.publish_once(None)
         })

@@ -38,27 +38,28 @@ pub(super) fn compare_summaries(
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
         index.take(log, seq, event, stamp).map(ControlFlow::Continue)
     })?;
-    let mut found = Comparison::default();
+    let (mut found, live) = (Comparison::default(), buses.join(SUMMARIES_DIR));
     for key in index.keys()? {
-        if let Some((path, what)) = day(disk.as_ref(), buses, log, &index, key, shown_to)? {
+        if let Some((path, what)) = day(disk.as_ref(), &live, log, &index, key, Some(shown_to))? {
             found.differs(format!("{SUMMARIES_DIR}/{path}"), what);
         }
     }
     Ok(found)
 }
 
-/// Every run record that is not what the log says.
+/// Every run record that is not what the log says, and apart from them those that only files had.
 pub(super) fn compare_records(
     disk: &Arc<dyn Disk>,
     buses: &Path,
     log: &Reader,
     cache: &Path,
-) -> Result<Comparison, SummariesError> {
+) -> Result<(Comparison, Comparison), SummariesError> {
     let mut records = RunRecords::to_compare(disk, buses);
     fold(log, Seq::ZERO, None, &mut |seq, stamp, event| {
         records.take(seq, stamp.at, &event).map(ControlFlow::Continue)
     })?;
-    records.compare(log, shown_to(disk, buses, log, cache)?)
+    let of_log = records.compare(log, shown_to(disk, buses, log, cache)?)?;
+    Ok((of_log, records.compare_kept()?))
 }
 
 /// An event that the publisher came to for certain. It notes its position when it ends, so a process that was
@@ -93,26 +94,28 @@ struct Published {
     sequence: u64,
 }
 
-fn day(
+/// What is wrong with a day. A publisher that came to `shown_to` may have to write it yet; without one it is as the whole
+/// log says, or wrong.
+pub(super) fn day(
     disk: &dyn Disk,
-    buses: &Path,
+    live: &Path,
     log: &Reader,
     index: &DayIndex,
     key: PartitionKey,
-    shown_to: Seq,
+    shown_to: Option<Seq>,
 ) -> Result<Option<(String, &'static str)>, SummariesError> {
     let Some(facts) = index.facts(log, &key)? else { return Ok(None) };
-    let live = buses.join(SUMMARIES_DIR);
     let Some(manifest) = disk.read_if_present(&live.join(key.manifest_file()))? else {
         // The first event that made an item of the day is the beginning of the day file.
         let first = index.items(&key).min().unwrap_or(Seq(facts.stamp.sequence));
-        if first > shown_to {
+        if shown_to.is_some_and(|shown_to| first > shown_to) {
             return Ok(None);
         }
         return Ok(Some((key.manifest_file(), "is missing")));
     };
     let published = serde_json::from_slice::<Published>(&manifest);
-    if published.is_ok_and(|published| published.sequence < facts.stamp.sequence) {
+    let is_older = published.is_ok_and(|published| published.sequence < facts.stamp.sequence);
+    if shown_to.is_some() && is_older {
         return Ok(None);
     }
     let gate = Gate::new(key);

@@ -87,7 +87,7 @@ impl Projection for SummaryBus {
     }
 
     fn repair(&mut self) -> Outcome<usize> {
-        let published = self.open()?.publish_all()?;
+        let published = self.open()?.publish_different()?;
         if let Some(summaries) = self.summaries.take() {
             summaries.close()?;
         }
@@ -102,6 +102,12 @@ struct RecordTree {
 }
 
 impl RecordTree {
+    /// What differs from the log, and what differs and only files had.
+    fn compared(&self) -> Outcome<(Comparison, Comparison)> {
+        let Site { disk, home, log, .. } = &self.site;
+        Ok(compare_records(disk, &home.buses, log, &home.publisher_index())?)
+    }
+
     fn records(&mut self) -> Outcome<&mut RunRecords> {
         let records = match self.records.take() {
             Some(records) => records,
@@ -142,14 +148,18 @@ impl Projection for RecordTree {
     }
 
     fn compare(&mut self) -> Outcome<Comparison> {
-        let Site { disk, home, log, .. } = &self.site;
-        let cache = home.publisher_index();
-        Ok(compare_records(disk, &home.buses, log, &cache)?)
+        let (mut found, kept) = self.compared()?;
+        if found.differences.is_empty() && !kept.differences.is_empty() {
+            found.fix = Some("summarizer verify");
+        }
+        found.differences.extend(kept.differences);
+        Ok(found)
     }
 
-    /// Removes what differs first: a skip report is written only where the file is missing.
+    /// Removes what differs first: a skip report is written only where the file is missing. A record that the log cannot
+    /// write again stays as it is.
     fn repair(&mut self) -> Outcome<usize> {
-        let differences = self.compare()?.differences;
+        let (Comparison { differences, .. }, _) = self.compared()?;
         for difference in &differences {
             self.site.disk.remove_file(&self.site.home.buses.join(&difference.path))?;
         }

@@ -10,19 +10,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::error::SummariesError;
 use super::fold::fold;
 use super::publication::read_back;
 use super::spill_cache::{Change, Position, SpillCache};
+use crate::contract::hash::sha256;
 use crate::contract::ids::Seq;
 use crate::contract::time::{Day, Timestamp};
 use crate::export::difference::Comparison;
 use crate::export::fingerprint::Fingerprint;
 use crate::export::publish::{Fallback, Publisher};
-use crate::export::run_record::render_day;
+use crate::export::run_record::{record_path, render_day};
 use crate::export::session_fold::{FinishedSession, SessionFold, skip_line, skip_report_path};
 use crate::facts::digest::DigestFact;
+use crate::facts::recovery::RunRecordKept;
 use crate::log::Reader;
 use crate::os::{Disk, DiskFile, Open};
 use crate::state::event::Event;
@@ -47,6 +50,8 @@ pub(super) struct RunRecords {
     rows: BTreeMap<(Day, String), RunRow>,
     /// Days whose rows changed, and the last event that changed them.
     changed: BTreeMap<Day, Seq>,
+    /// Records that a recovery kept: no event can write them again, and the row of each has its hash.
+    kept: Vec<RunRecordKept>,
 }
 
 /// The row of a session, and the files that belong to it.
@@ -55,6 +60,9 @@ struct RunRow {
     row: String,
     files: Vec<String>,
 }
+
+const ONLY_IN_BACKUPS: &str =
+    "the log cannot write it again, so put the file of a backup in its place";
 
 /// Rows of sessions in the cache.
 const RUNS: &str = "run/";
@@ -83,6 +91,7 @@ impl RunRecords {
             cache: SpillCache::default(),
             rows: BTreeMap::new(),
             changed: BTreeMap::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -182,6 +191,9 @@ impl RunRecords {
             let row = RunRow { row: kept.row.clone(), files: Vec::new() };
             self.rows.insert((kept.day, kept.run_id.clone()), row);
             self.changed.insert(kept.day, seq);
+            if self.publisher.is_none() {
+                self.kept.push((**kept).clone());
+            }
         }
         if let Some(run) = self.sessions.take(seq, at, event) {
             let skips = run.lists_skips.then(|| skip_report_path(&run.record.run_id));
@@ -267,6 +279,22 @@ impl RunRecords {
         Ok(found)
     }
 
+    /// The records that a recovery kept and that are not what they were. Nothing can write them again.
+    pub(super) fn compare_kept(&self) -> Result<Comparison, SummariesError> {
+        let mut found = Comparison::default();
+        for kept in &self.kept {
+            let path = record_path(&kept.run_id);
+            match self.disk.read_if_present(&self.buses.join(&path))? {
+                None => found.differs(path, format!("is missing: {ONLY_IN_BACKUPS}")),
+                Some(there) if !is_of_row(&there, &kept.row) => {
+                    found.differs(path, format!("is not what its row says: {ONLY_IN_BACKUPS}"));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
     fn write(&self, log: &Reader, run: &FinishedSession) -> Result<(), SummariesError> {
         let skips = self.buses.join(skip_report_path(&run.record.run_id));
         if run.lists_skips && self.disk.stat(&skips)?.is_none() {
@@ -309,6 +337,12 @@ impl RunRecords {
         self.disk.rename(&temporary, path)?;
         Ok(self.disk.sync_dir(path.parent().unwrap_or(&self.buses))?)
     }
+}
+
+/// Whether a record has the hash that its row names. Rows of early versions name none.
+fn is_of_row(record: &[u8], row: &str) -> bool {
+    let row: Value = serde_json::from_str(row).unwrap_or_default();
+    row["record_sha256"].as_str().is_none_or(|hash| hash == sha256(record).hex())
 }
 
 /// Hands over the lines of a skip report.
