@@ -699,10 +699,74 @@ fn a_backup_of_a_home_with_a_past_is_a_home() {
     home.expect(0, &["recover"]);
     let copy = is_copied(&home);
     let records = |home: &ProcessHome| {
-        std::fs::read_dir(home.path("buses/artifacts/run_records")).unwrap().count()
+        let folder = std::fs::read_dir(home.path("buses/artifacts/run_records")).unwrap();
+        folder.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
     };
-    assert!(records(&home) > 0);
-    assert_eq!(records(&copy), records(&home));
+    assert!(records(&home).len() > 1);
+    assert_eq!(records(&copy).len(), records(&home).len());
+    for name in records(&home) {
+        is_found_and_left(&home, &format!("buses/artifacts/run_records/{name}"));
+    }
+}
+
+/// A changed byte of a record that may be the only one of its run: each check finds it, and a repair removes no record
+/// that nothing can write again.
+fn is_found_and_left(home: &ProcessHome, record: &str) {
+    let whole = home.read(record);
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    std::fs::write(home.path(record), &damaged).unwrap();
+    for check in [&["replay", "--verify"][..], &["verify"], &["doctor", "--deep"]] {
+        home.expect(1, check).says(&["artifacts/run_records"]);
+    }
+    home.expect(0, &["export", "--repair"]);
+    let repaired = home.read(record);
+    assert!(repaired == whole || repaired == damaged, "{record} was lost");
+    std::fs::write(home.path(record), &whole).unwrap();
+    home.expect(0, &["replay", "--verify"]);
+}
+
+/// Each file of a copy that nothing else proves has its hash in `backup.json`, which has its own.
+#[test]
+fn a_changed_byte_of_a_backup_is_found_until_the_copy_is_used() {
+    let home = lived_in();
+    let copy = ProcessHome { dir: tempfile::tempdir().unwrap() };
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(copy.root(), open).unwrap();
+    home.expect(0, &["backup", copy.root().to_str().unwrap()]);
+    let mode = std::fs::metadata(copy.root()).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&mode) & 0o777, 0o700);
+    copy.expect(0, &["verify"]);
+    let manifest: Value = serde_json::from_slice(&copy.read("backup.json")).unwrap();
+    let files = manifest["files"].as_object().unwrap().keys();
+    let of_log = |name: &&String| name.ends_with(".redb") || name.ends_with(".keys");
+    let mut files: Vec<String> = files.filter(|name| !of_log(name)).cloned().collect();
+    files.push("backup.json".to_owned());
+    assert!(files.contains(&"summarizer.toml".to_owned()), "{files:?}");
+    let mut rng = support::Rng::new(5);
+    let all = support::deep();
+    let few = ["backup.json", "summarizer.toml", QUEUE, "buses/other/a.txt"];
+    files.retain(|name| all || few.contains(&name.as_str()) || name.ends_with("flow.dag.yaml"));
+    assert!(files.len() > few.len(), "{files:?}");
+    for name in &files {
+        let whole = copy.read(name);
+        if whole.is_empty() {
+            continue;
+        }
+        let mut damaged = whole.clone();
+        damaged[rng.below(whole.len() as u64) as usize] ^= 1 << rng.below(8);
+        std::fs::write(copy.path(name), damaged).unwrap();
+        for check in [&["verify"][..], &["doctor", "--deep"]] {
+            let ran = copy.run(check);
+            assert!(!matches!(ran.exit, Some(0)), "{name}: {check:?}\n{}\n{}", ran.out, ran.err);
+        }
+        std::fs::write(copy.path(name), whole).unwrap();
+    }
+    copy.expect(0, &["verify"]);
+    copy.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    copy.expect(0, &["drain"]);
+    copy.expect(0, &["verify"]).says(&["used as a home"]);
+    is_sound(&copy);
 }
 
 /// A log is lost, and an ack with it: whatever may be done a second time is said.
@@ -782,6 +846,120 @@ fn a_repair_counts_only_what_was_wrong() {
     assert_eq!(repaired(), expected);
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     assert_eq!(repaired(), sound);
+}
+
+/// Without the key of the home, no check says that all is well.
+#[test]
+fn a_sealed_home_without_its_key_is_not_called_sound() {
+    let home = lived_in();
+    let settings = "[queue]\npartial_line_grace = \"1 ms\"\n";
+    let sealed = format!("{settings}[encrypt]\nat_rest = true\nkey_file = \"secret.key\"\n");
+    std::fs::write(home.path("secret.key"), "a secret of many letters and more").unwrap();
+    std::fs::write(home.path("summarizer.toml"), &sealed).unwrap();
+    home.append(&lines(&[request("e", ACTIVE, json!({}))]));
+    home.expect(0, &["drain"]);
+    home.expect(0, &["verify"]);
+    let copy = tempfile::tempdir().unwrap();
+    let to = copy.path().to_str().unwrap();
+    let checks: [(i32, &[&str]); 7] = [
+        (3, &["verify"]),
+        (1, &["doctor", "--deep"]),
+        (3, &["replay", "--verify"]),
+        (3, &["log", "verify"]),
+        (3, &["recover"]),
+        (3, &["export", "--repair"]),
+        (3, &["backup", to]),
+    ];
+    let without = [settings.to_owned(), sealed.replace("secret.key", "no-such.key")];
+    for settings in without {
+        std::fs::write(home.path("summarizer.toml"), settings).unwrap();
+        for (exit, check) in checks {
+            let ran = home.expect(exit, check);
+            let told = format!("{}{}", ran.out, ran.err);
+            assert!(told.contains("key of the home"), "{check:?}: {told}");
+            assert_eq!(told.contains("not checked:"), check == ["verify"], "{check:?}: {told}");
+        }
+    }
+    std::fs::write(home.path("summarizer.toml"), &sealed).unwrap();
+    is_sound(&home);
+}
+
+/// A home in a folder that was there before: an empty one is closed, and of any other it is said who may look into it.
+#[test]
+fn a_folder_that_becomes_a_home_is_closed_or_called_open() {
+    let made = tempfile::tempdir().unwrap();
+    let folder = made.path().join("home");
+    std::fs::create_dir(&folder).unwrap();
+    let set = |mode: u32| {
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(&folder, rights).unwrap();
+    };
+    let program = |args: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_summarizer"));
+        command.env_clear().env("SUMMARIZER_HOME", &folder).args(args);
+        let ran = support::process::Ran::of(command.output().unwrap());
+        (ran.exit, ran.out)
+    };
+    let mode =
+        || std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&folder).unwrap()) & 0o777;
+    set(0o755);
+    assert_eq!(program(&["init"]).0, Some(0));
+    assert_eq!(mode(), 0o700);
+    assert!(program(&["doctor"]).1.contains("only the owner can read the home"));
+    set(0o755);
+    let (_, told) = program(&["doctor"]);
+    assert!(told.contains("other users can see the names in"), "{told}");
+    assert!(!told.contains("only the owner"), "{told}");
+    std::fs::remove_dir_all(folder.join("run")).unwrap();
+    set(0o755);
+    assert_eq!(program(&["init"]).0, Some(0));
+    assert_eq!(mode(), 0o755, "the folder of a person keeps its rights");
+}
+
+/// An input or a target that is no file or no folder is wrong input, whatever command is given it: a unit does not
+/// start it again.
+#[test]
+fn a_path_that_can_never_be_used_is_wrong_input_in_every_command() {
+    let home = lived_in();
+    home.expect(0, &["init", "--with-registry"]);
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    assert!(std::process::Command::new("mkfifo").arg(path("pipe")).status().unwrap().success());
+    std::fs::create_dir(path("folder.jsonl")).unwrap();
+    std::fs::write(path("file"), "x").unwrap();
+    let (pipe, folder, below) = (path("pipe"), path("folder.jsonl"), path("file/x"));
+    let out = path("out");
+    let inputs: [&[&str]; 7] = [
+        &["compact"],
+        &["compact", "--out", &out],
+        &["compact", "--verify"],
+        &["import", "mail"],
+        &["import", "rss-json"],
+        &["import", "chat-export"],
+        &["tune", "--log-events", "0"],
+    ];
+    for words in inputs {
+        for place in [&pipe, &below] {
+            let mut args = words.to_vec();
+            args.push(place);
+            home.expect(5, &args);
+        }
+    }
+    home.expect(5, &["compact", &folder]);
+    let targets: [&[&str]; 5] = [
+        &["export", "--to"],
+        &["backup"],
+        &["man", "--out"],
+        &["flow", "new", "a.b.c.v1", "--into"],
+        &["tune", "--runs", "1", "--events", "100", "--log-events", "0", "--out"],
+    ];
+    for words in targets {
+        for place in [&pipe, &below] {
+            let mut args = words.to_vec();
+            args.push(place);
+            home.expect(5, &args);
+        }
+    }
 }
 
 /// What a command writes for a person lies where a check and a `forget` find it, and acks go into no file elsewhere.

@@ -32,12 +32,12 @@ use crate::export::run_record::record_path;
 use crate::export::session_fold::skip_report_path;
 use crate::home::{Home, HomeLock};
 use crate::log::{Fresh, FreshKeys, LogError};
-use crate::os::{Disk, Open, can_never_be_read};
+use crate::os::{Disk, Open, can_never_be_read, rights};
 use crate::projections::exporters;
 use crate::projections::projection::Site;
 use crate::seam::position::{AdoptAt, adopt_position};
 use crate::sequencer::mark::QueueMark;
-use crate::upkeep::backups::{self, Backup, MANIFEST};
+use crate::upkeep::backups::{self, Backup, FileFact, MANIFEST};
 use crate::upkeep::copy::{CopyError, LogCopy, Page, WirePage};
 
 /// Bytes of one copy step.
@@ -93,12 +93,6 @@ struct CopyAnswer {
 struct Copied {
     files: BTreeMap<String, FileFact>,
     notes: Vec<String>,
-}
-
-#[derive(PartialEq, Eq, Serialize)]
-struct FileFact {
-    bytes: u64,
-    sha256: String,
 }
 
 impl BackupArgs {
@@ -197,6 +191,7 @@ impl Copying {
         let to = Home::new(&self.dir, &config);
         self.check_target(disk, &from)?;
         let mut session = HomeAccess::open(context)?;
+        rights::close_if_empty(&self.dir).map_err(|error| self.failed(&error))?;
         to.create(disk.as_ref()).map_err(|error| self.failed(&error))?;
         let mut copied = Copied::default();
         let (head, hash) = self.copy_log(context, &mut session, &from, &to, &mut copied)?;
@@ -220,9 +215,7 @@ impl Copying {
             "without_upstream": self.without_upstream, "verified": true,
             "notes": copied.notes, "files": copied.files,
         });
-        let mut bytes = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
-        bytes.push(b'\n');
-        disk.replace(&self.dir.join(MANIFEST), &bytes, 0o640)
+        disk.replace(&self.dir.join(MANIFEST), &backups::manifest_bytes(&manifest), 0o640)
             .map_err(|error| self.failed(&error))?;
         self.show(context, head, &made, &copied);
         Ok(())
@@ -246,9 +239,8 @@ impl Copying {
 
     fn failed(&self, error: &std::io::Error) -> Failure {
         let what = format!("cannot back up to {}", self.dir.display());
-        Failure::new(Exit::Storage, what)
-            .because(error)
-            .hint(format!("remove {} and try again; the home is unchanged", self.dir.display()))
+        let hint = format!("remove {} and try again; the home is unchanged", self.dir.display());
+        Failure::of_target(what, error).hint(hint)
     }
 
     fn differs(&self, difference: &dyn Display) -> Failure {
@@ -306,8 +298,9 @@ impl Copying {
         if report.last != (head, hash) {
             return Err(unreadable("the end of the copied log"));
         }
-        self.project(load_config(context)?.exports, disk, to, &mut copy, copied)?;
+        // What only files have comes first: the comparison looks at it, too.
         self.copy_kept_records(disk, from, to, copy.kept_runs(), copied)?;
+        self.project(load_config(context)?.exports, disk, to, &mut copy, copied)?;
         copy.note_forgotten().map_err(|error| copy_failed(&error))?;
         let store = copy.into_store().map_err(|error| copy_failed(&error))?;
         let keys = store.keys_file();
@@ -578,18 +571,7 @@ impl Copying {
     }
 
     fn read_back(&self, disk: &Arc<dyn Disk>, path: &Path) -> Result<FileFact, Failure> {
-        let file = disk.open(path, Open::Read).map_err(|error| self.failed(&error))?;
-        let mut hasher = Hasher::new();
-        let mut buffer = vec![0; CHUNK_BYTES];
-        let mut bytes = 0;
-        loop {
-            let count = file.read_at(&mut buffer, bytes).map_err(|error| self.failed(&error))?;
-            if count == 0 {
-                return Ok(FileFact { bytes, sha256: hasher.finish().hex() });
-            }
-            hasher.update(&buffer[..count]);
-            bytes += count as u64;
-        }
+        FileFact::of(disk.as_ref(), path).map_err(|error| self.failed(&error))
     }
 
     fn show(&self, context: &Context, head: Seq, made: &Backup, copied: &Copied) {

@@ -359,6 +359,7 @@ impl DoctorArgs {
         if deep {
             // What opens a damaged cache makes it anew, so this comes first.
             look_at_projections(context, &held, findings);
+            look_at_copy(context, &held, findings);
         }
         look_for_summaries(context, &held, findings);
         look_at_retention(context, &held, findings);
@@ -541,6 +542,28 @@ fn look_at_backups(context: &Context, home: &Home, findings: &mut Findings) {
             let (many, folders) = (ui::count(folders.len(), "backup"), folders.join(", "));
             let what = format!("{many} expired: {folders}");
             findings.add("backups", Verdict::Notice, what, "summarizer backup --remove-expired");
+        }
+    }
+}
+
+/// A home that is a copy: each file against the hash that `backup` wrote down.
+fn look_at_copy(context: &Context, held: &HeldHome, findings: &mut Findings) {
+    let end = held.engine.log().head().1;
+    match backups::compare(context.machine.disk.as_ref(), &held.home.root, &end) {
+        Ok(found) => {
+            if let Some(first) = found.differences.first() {
+                let many = ui::count(found.differences.len(), "difference");
+                let what = format!("{many} from backup.json, the first: {first}");
+                findings.wrong("copy", what, "summarizer verify");
+                findings.hint(
+                    "keep another backup; remove backup.json if this folder is a home that you changed",
+                );
+            }
+            found.notes.into_iter().for_each(|note| findings.fine("copy", note));
+        }
+        Err(error) => {
+            let look = format!("ls -l {}", findings.home);
+            findings.failed("copy", &error, &look);
         }
     }
 }

@@ -14,6 +14,7 @@ use super::zone::other_zone;
 use super::{Context, ui};
 use crate::config::Config;
 use crate::home::Home;
+use crate::os::rights;
 use crate::registry::embedded_files;
 
 /// Make a home: directories and a commented summarizer.toml
@@ -85,6 +86,7 @@ fn write(context: &Context, with_registry: bool) -> Result<Vec<PathBuf>, Failure
         let what = format!("cannot make the home {}", context.home.display());
         Failure::new(Exit::Storage, what).because(error)
     };
+    rights::close_if_empty(&home.root).map_err(|error| failed(&error))?;
     home.create(disk).map_err(|error| failed(&error))?;
     share(&config, &home)?;
     // The simplest input: a file in there is read by its name.

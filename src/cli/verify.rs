@@ -13,6 +13,7 @@ use super::{Context, ui};
 use crate::home::Home;
 use crate::log::{LogError, Reader};
 use crate::projections::exporters;
+use crate::upkeep::backups;
 use crate::upkeep::forget::{self, ForgetError};
 use crate::verify::{Gone, Options, Report, Violation, rules, verify_tree};
 
@@ -102,12 +103,13 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
         Err(failure) => {
             unchecked(said(&failure));
             // What follows from a log that cannot be read is not known to be right.
-            return if failure.exit == Exit::Storage { Err(failure) } else { Ok(()) };
+            return Err(failure);
         }
     };
     let site = held.site(context);
     let compared = exporters::compare(&site);
     let archive = site.log.check_archive();
+    let copied = backups::compare(site.disk.as_ref(), &site.home.root, &site.log.head().1);
     drop(site);
     let compared = compared.map_err(|error| exporter_failed(&error))?;
     let gone = forgotten(held.engine.log());
@@ -129,10 +131,15 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
         }
         Ok(()) => {}
     }
-    for difference in compared.differences {
-        report.break_rule(&rules::LOG, &difference.path, None, "", difference.what);
+    let copied = copied.map_err(|error| {
+        Failure::new(Exit::Storage, "cannot compare the copy with its backup.json").because(&error)
+    })?;
+    for (rule, found) in [(&rules::LOG, compared), (&rules::BACKUP, copied)] {
+        for difference in found.differences {
+            report.break_rule(rule, &difference.path, None, "", difference.what);
+        }
+        report.unchecked.extend(found.notes);
     }
-    report.unchecked.extend(compared.notes);
     report.forgotten = gone.map_err(|error| not_forgotten(&error))?;
     Ok(())
 }
@@ -188,11 +195,12 @@ fn show(context: &Context, report: &Report) {
     }
     let (files, lines, bytes) = (report.files, report.lines, report.bytes);
     let verdict = match report.violations_total {
-        0 => ui::green("nothing wrong"),
-        count => ui::red(&ui::count(count, "violation")),
+        0 if !report.unchecked.is_empty() => ui::green("nothing wrong in what was checked:"),
+        0 => ui::green("nothing wrong in"),
+        count => format!("{} in", ui::red(&ui::count(count, "violation"))),
     };
     let (files, lines) = (ui::count(files, "file"), ui::count(lines, "line"));
-    context.ui.talk(format!("{verdict} in {files}, {lines}, {}", ui::count(bytes, "byte")));
+    context.ui.talk(format!("{verdict} {files}, {lines}, {}", ui::count(bytes, "byte")));
 }
 
 fn place(violation: &Violation) -> String {

@@ -122,6 +122,23 @@ pub(crate) fn let_group_change(path: &Path, group: &str) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o660))
 }
 
+/// Closes a folder to others that holds nothing yet: what becomes a home is as closed as one that is made. One of another
+/// user stays as it is.
+pub(crate) fn close_if_empty(folder: &Path) -> io::Result<()> {
+    let meta = match fs::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    let is_ours = meta.uid() == getuid().as_raw();
+    if !meta.is_dir() || !is_ours || meta.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    match fs::read_dir(folder)?.next() {
+        None => fs::set_permissions(folder, Permissions::from_mode(0o700)),
+        Some(_) => Ok(()),
+    }
+}
+
 /// Whether others than the owner can use a file or folder.
 pub(crate) fn open_to_others(path: &Path) -> io::Result<bool> {
     Ok(fs::symlink_metadata(path)?.mode() & 0o077 != 0)
@@ -155,6 +172,25 @@ pub(crate) fn runtime_folder() -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_folder_is_closed_and_one_that_holds_something_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("home");
+        close_if_empty(&folder).unwrap();
+        assert!(!folder.exists());
+        fs::create_dir(&folder).unwrap();
+        let open = |folder: &Path| {
+            fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+        };
+        open(&folder);
+        close_if_empty(&folder).unwrap();
+        assert!(!open_to_others(&folder).unwrap());
+        fs::write(folder.join("note"), "of a person").unwrap();
+        open(&folder);
+        close_if_empty(&folder).unwrap();
+        assert!(open_to_others(&folder).unwrap());
+    }
 
     #[test]
     fn a_tree_is_given_to_a_group_with_its_queue_writable() {

@@ -4,6 +4,9 @@
 //! when its `backup.json` is the one that was written with the line, and when no record was added to it since. So a copy
 //! that somebody uses as a home stays, and so does any other folder at that place.
 //!
+//! `backup.json` has the hash of every file of the copy, and its own. So a changed byte of a copy is found, until it is used
+//! as a home: then its files have another history. The file of the log changes when it is read; its records have hashes.
+//!
 //! See docs/adr/0062-backup-as-logical-copy.md.
 
 use std::collections::BTreeMap;
@@ -13,14 +16,114 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::contract::hash::{Digest, Hasher, sha256};
 use crate::contract::time::{Timestamp, parse_instant};
+use crate::export::difference::{Comparison, MISSING};
 use crate::home::Home;
-use crate::os::{Disk, Open};
+use crate::os::{Disk, Open, can_never_be_read};
 
 /// The file of a backup that is written last.
 pub(crate) const MANIFEST: &str = "backup.json";
 /// Files of the copied log. Whoever checks a copy changes their length, and not that of the others.
 const OF_LOG: [&str; 2] = [".redb", ".keys"];
+
+/// The member of `backup.json` with the hash of the rest.
+const OWN_HASH: &str = "sha256";
+
+/// The length and the hash of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileFact {
+    pub bytes: u64,
+    pub sha256: String,
+}
+
+impl FileFact {
+    /// Reads a file.
+    pub(crate) fn of(disk: &dyn Disk, path: &Path) -> io::Result<FileFact> {
+        let file = disk.open(path, Open::Read)?;
+        let (mut hasher, mut buffer, mut bytes) = (Hasher::new(), vec![0; 1 << 20], 0);
+        loop {
+            let count = file.read_at(&mut buffer, bytes)?;
+            if count == 0 {
+                return Ok(FileFact { bytes, sha256: hasher.finish().hex() });
+            }
+            hasher.update(&buffer[..count]);
+            bytes += count as u64;
+        }
+    }
+}
+
+/// The bytes of `backup.json`, with their own hash in them.
+pub(crate) fn manifest_bytes(manifest: &Value) -> Vec<u8> {
+    let mut whole = manifest.clone();
+    whole[OWN_HASH] = sha256(pretty(manifest)).hex().into();
+    pretty(&whole)
+}
+
+fn pretty(value: &Value) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+fn has_own_hash(manifest: &Value, bytes: &[u8]) -> bool {
+    let mut rest = manifest.clone();
+    let hash = rest.as_object_mut().and_then(|members| members.shift_remove(OWN_HASH));
+    hash.is_some() && manifest_bytes(&rest) == bytes
+}
+
+/// Whether it has no other members than before it had a hash of its own.
+fn is_of_an_early_version(manifest: &Value) -> bool {
+    const MEMBERS: [&str; 10] = [
+        "schema_version",
+        "created_at",
+        "expires_at",
+        "summarizer_version",
+        "home",
+        "log",
+        "without_upstream",
+        "verified",
+        "notes",
+        "files",
+    ];
+    manifest.as_object().is_some_and(|all| all.keys().all(|name| MEMBERS.contains(&name.as_str())))
+}
+
+/// Compares a folder that `backup` made with its `backup.json`. `head` is the end of its log now. Nothing is said of a
+/// folder without that file.
+pub(crate) fn compare(disk: &dyn Disk, root: &Path, head: &Digest) -> io::Result<Comparison> {
+    let mut found = Comparison::default();
+    let Some(bytes) = disk.read_if_present(&root.join(MANIFEST))? else { return Ok(found) };
+    let manifest: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    if is_of_an_early_version(&manifest) {
+        found
+            .notes
+            .push(format!("{MANIFEST}: it is of an earlier version, which wrote no hash of it"));
+    } else if !has_own_hash(&manifest, &bytes) {
+        found.differs(MANIFEST, "is not what `backup` wrote");
+        return Ok(found);
+    }
+    if manifest["log"]["hash"] != head.hex().as_str() {
+        let why = "the copy was used as a home since, so its files are not compared with it; remove it here to end this note";
+        found.notes.push(format!("{MANIFEST}: {why}"));
+        return Ok(found);
+    }
+    for (name, fact) in manifest["files"].as_object().into_iter().flatten() {
+        if OF_LOG.iter().any(|ending| name.ends_with(ending)) {
+            continue;
+        }
+        match FileFact::of(disk, &root.join(name)) {
+            Ok(is) if serde_json::to_value(&is).is_ok_and(|is| is == *fact) => {}
+            Ok(_) => found.differs(name, "is not what was copied"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => found.differs(name, MISSING),
+            Err(error) if can_never_be_read(&error) => {
+                found.differs(name, format!("cannot be read: {error}"));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
 
 /// A backup, as the home knows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +220,53 @@ mod tests {
             expires_at: expires_at.map(str::to_owned),
             log: "ab".into(),
         }
+    }
+
+    #[test]
+    fn each_changed_byte_of_a_copy_is_told_until_it_is_used() {
+        let disk = SimDisk::new();
+        let disk: &dyn Disk = &disk;
+        let root = Path::new("/copy");
+        let head = sha256("the end of the log");
+        disk.create_dir_all(&root.join("run")).unwrap();
+        let write =
+            |name: &str, bytes: &[u8]| disk.replace(&root.join(name), bytes, 0o600).unwrap();
+        let names = ["summarizer.toml", "run/queue.jsonl", "run/summarizer.redb"];
+        names.iter().for_each(|name| write(name, b"as it was"));
+        let facts = names.map(|name| (name, FileFact::of(disk, &root.join(name)).unwrap()));
+        let files: BTreeMap<&str, FileFact> = facts.into_iter().collect();
+        let manifest = json!({"schema_version": "backup.v1", "log": {"head": 7, "hash": head.hex()},
+            "notes": ["the queue is \u{e9}mpty"], "files": files});
+        let whole = manifest_bytes(&manifest);
+        let told = |end: &Digest| {
+            let found = compare(disk, root, end).unwrap();
+            (
+                found.differences.into_iter().map(|one| one.path).collect::<Vec<_>>(),
+                found.notes.len(),
+            )
+        };
+        assert_eq!(told(&head), (vec![], 0), "a folder without backup.json is no backup");
+        write(MANIFEST, &whole);
+        assert_eq!(told(&head), (vec![], 0));
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            write(MANIFEST, &changed);
+            assert_eq!(told(&head), (vec![MANIFEST.to_owned()], 0), "byte {at}");
+        }
+        write(MANIFEST, &whole);
+        write("run/summarizer.redb", b"as it is now");
+        for name in &names[..2] {
+            write(name, b"as it WAS");
+            assert_eq!(told(&head), (vec![(*name).to_owned()], 0));
+            disk.remove_file(&root.join(name)).unwrap();
+            assert_eq!(told(&head), (vec![(*name).to_owned()], 0));
+            write(name, b"as it was");
+        }
+        write("run/queue.jsonl", b"as it was, and more");
+        assert_eq!(told(&sha256("a later end")), (vec![], 1), "it is a home by now");
+        write(MANIFEST, &pretty(&manifest));
+        assert_eq!(told(&head), (vec!["run/queue.jsonl".to_owned()], 1), "of an earlier version");
     }
 
     #[test]

@@ -493,22 +493,28 @@ pub(super) fn look_at_rights(
     // Where others cannot enter the home, the rights of what is in it do not matter. Where they can, they
     // still read nothing as long as what is in it is closed.
     let disk = context.machine.disk.as_ref();
+    let is_open = |path: &Path| rights::open_to_others(path).unwrap_or(false);
     let holds_open = |folder: &Path| {
         let names = disk.list(folder).unwrap_or_default();
-        let is_open = |path: &Path| rights::open_to_others(path).unwrap_or(false);
-        is_open(folder) && names.iter().any(|name| is_open(&folder.join(name)))
+        names.iter().any(|name| is_open(&folder.join(name)))
     };
     let around = [Some(home.buses.as_path()), home.queue.parent()];
     let outside = around.into_iter().flatten().filter(|path| !path.starts_with(&home.root));
-    let open = std::iter::once(home.root.as_path()).chain(outside).find(|path| holds_open(path));
-    match open {
-        None => findings.fine(NAME, "only the owner can read the home"),
-        Some(path) => {
-            let what = format!("other users can read in {}", path.display());
-            findings.add(NAME, Verdict::Notice, what, &format!("chmod -R go= {}", shell(path)));
-            findings.hint("files.group lets one group in");
-        }
-    }
+    let folders = std::iter::once(home.root.as_path()).chain(outside);
+    let open: Vec<&Path> = folders.filter(|path| is_open(path)).collect();
+    let (what, fix) = match (open.iter().find(|path| holds_open(path)), open.first()) {
+        (Some(path), _) => (
+            format!("other users can read in {}", path.display()),
+            format!("chmod -R go= {}", shell(path)),
+        ),
+        (None, Some(path)) => (
+            format!("other users can see the names in {}, and read no file there", path.display()),
+            format!("chmod go= {}", shell(path)),
+        ),
+        (None, None) => return findings.fine(NAME, "only the owner can read the home"),
+    };
+    findings.add(NAME, Verdict::Notice, what, &fix);
+    findings.hint("files.group lets one group in");
 }
 
 /// Reports whether flows run in worker processes or inside the service.
