@@ -1783,7 +1783,7 @@ fn each_damage_is_reported_by_the_right_commands_and_repaired_by_the_named_fix()
         Damage {
             name: "the registry does not read",
             does: &|| std::fs::write(&dataset, "{no json\n").unwrap(),
-            exits: [3, 3, 0, 0],
+            exits: [3, 3, 3, 0],
             found: ("registry", "line 1"),
             fix: "${EDITOR:-vi} ",
         },
