@@ -684,6 +684,122 @@ fn a_file_outside_the_queue_has_the_same_context() {
     assert_eq!(prompt, home.prompts("mail"));
 }
 
+/// Files of conversations: lines of a chat, messages as JSON lines, and exports of several programs.
+fn conversations() -> [(&'static str, String); 5] {
+    let lines = [
+        json!({"id": "1", "role": "user", "timestamp": "2026-02-11T14:30:00Z", "conversation_id": "c",
+               "title": "Lease", "content": "Who signs the lease?"}),
+        json!({"id": "2", "role": "assistant", "timestamp": "2026-02-11T14:31:00Z",
+               "conversation_id": "c", "title": "Lease", "content": "The tenant signs it on Friday."}),
+    ];
+    let telegram = json!({"name": "Lease", "type": "private_group", "id": 7, "messages": [
+        {"id": 1, "type": "message", "date": "2026-02-11T09:30:00", "date_unixtime": "1770820200",
+         "from": "Ana", "from_id": "user1", "text": "Who signs the lease?"},
+        {"id": 2, "type": "message", "date": "2026-02-11T09:31:00", "date_unixtime": "1770820260",
+         "from": "Bo", "from_id": "user2", "text": "I sign it on Friday.", "reply_to_message_id": 1}]});
+    let node = |id: &str, parent: Value, children: Value, role: &str, at: u64, text: &str| {
+        json!({"id": id, "parent": parent, "children": children, "message": {
+            "id": id, "author": {"role": role}, "create_time": at,
+            "content": {"content_type": "text", "parts": [text]}}})
+    };
+    let chatgpt = json!([{"title": "Lease", "id": "k", "conversation_id": "k",
+        "create_time": 1_770_820_200, "current_node": "b", "mapping": {
+            "a": node("a", Value::Null, json!(["b"]), "user", 1_770_820_200, "Who signs the lease?"),
+            "b": node("b", json!("a"), json!([]), "assistant", 1_770_820_260, "The tenant, on Friday.")}}]);
+    let claude = json!([{"uuid": "u", "name": "Lease", "created_at": "2026-02-11T14:30:00Z",
+        "chat_messages": [
+            {"uuid": "m1", "sender": "human", "created_at": "2026-02-11T14:30:00Z", "text": "Who signs the lease?"},
+            {"uuid": "m2", "sender": "assistant", "created_at": "2026-02-11T14:31:00Z", "text": "The tenant."}]}]);
+    let chat = "[11/02/2026, 09:30:12] Ana Ruiz: Who signs the lease?\n\
+                [11/02/2026, 09:31:40] Bo Lind: I sign it on Friday.\n\
+                [11/02/2026, 09:33:02] Ana Ruiz: Good.\n";
+    [
+        ("chat.txt", chat.to_owned()),
+        ("talk.jsonl", lines.map(|line| format!("{line}\n")).concat()),
+        ("result.json", telegram.to_string()),
+        ("conversations.json", chatgpt.to_string()),
+        ("claude.json", claude.to_string()),
+    ]
+}
+
+const SESSIONS: &str = "gpt.session.summarize.parsed_message.v3";
+
+/// The labels of the messages in a prompt: who spoke, and when.
+fn labels_in(prompt: &str) -> Vec<String> {
+    let labels = prompt.lines().filter(|line| line.starts_with("[m") && line.ends_with(']'));
+    labels.map(str::to_owned).collect()
+}
+
+/// `flow run` tells a flow of a conversation what the queue tells it of the same file after `add`.
+#[test]
+fn a_conversation_outside_the_queue_has_its_speakers_and_times() {
+    for (name, text) in conversations() {
+        let home = Home::without_data();
+        std::fs::write(home.path(name), &text).unwrap();
+        let file = home.path(name).to_string_lossy().into_owned();
+        home.ok(&["--json", "add", &file, "--flow", SESSIONS]);
+        let sessions = std::fs::read_dir(home.path("buses/sessions/daily")).unwrap();
+        let days = sessions.map(|day| day.unwrap().path());
+        let day =
+            days.filter(|day| day.extension().is_some_and(|end| end == "jsonl")).next().unwrap();
+        let session: Value =
+            serde_json::from_str(std::fs::read_to_string(day).unwrap().lines().next().unwrap())
+                .unwrap();
+        let id = session["session_id"].as_str().unwrap();
+        home.ask("queue", SESSIONS, "session_summary", "session_bus", &[id], json!({}));
+        home.ok(&["--json", "drain"]);
+        let asked = labels_in(&home.prompts("queue"));
+        assert!(asked.len() > 1 && asked[0].contains("09:30"), "{name}: {asked:?}");
+        for more in [&[][..], &["--lines"][..]] {
+            let args = [&["--json", "flow", "run", SESSIONS, "--input", &file][..], more].concat();
+            if more.is_empty() {
+                let ran = home.ok(&[&args[..], &["--show-prompts"]].concat());
+                let messages = ran[0]["calls"][0]["messages"].as_array().unwrap();
+                let prompt = messages.last().unwrap()["text"].as_str().unwrap();
+                assert_eq!(labels_in(prompt), asked, "{name}: {prompt}");
+            } else {
+                let rows = home.ok(&args);
+                let told = rows[0].to_string();
+                assert!(
+                    rows.len() == 1 && told.contains("09:30") && told.contains("09:3"),
+                    "{name}: {told}"
+                );
+            }
+        }
+    }
+}
+
+/// A flow runs on one conversation, and `--lines` on each of several; each item of a list has its own context.
+#[test]
+fn each_conversation_and_each_item_of_a_file_is_a_line() {
+    let home = Home::without_data();
+    let [.., (_, claude)] = conversations();
+    let mut two: Vec<Value> = serde_json::from_str(&claude).unwrap();
+    let mut second = two[0].clone();
+    (second["uuid"], second["name"]) = (json!("v"), json!("Pump"));
+    two.push(second);
+    std::fs::write(home.path("two.json"), json!(two).to_string()).unwrap();
+    let file = home.path("two.json").to_string_lossy().into_owned();
+    let refused = home.run(&["flow", "run", SESSIONS, "--input", &file]);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && told.contains("2 conversations") && told.contains("--lines"),
+        "{told}"
+    );
+    assert_eq!(home.ok(&["--json", "flow", "run", SESSIONS, "--input", &file, "--lines"]).len(), 2);
+    let items = "{\"id\": \"r1\", \"who\": \"Ana\", \"words\": \"The roof leaks.\"}\n\
+                 {\"id\": \"r2\", \"who\": \"Bo\", \"words\": \"The pump is new.\"}\n";
+    std::fs::write(home.path("items.jsonl"), items).unwrap();
+    let file = home.path("items.jsonl").to_string_lossy().into_owned();
+    let flow = "docs.chunk_set.summarize.brief.v1";
+    let rows = home.ok(&["--json", "flow", "run", flow, "--input", &file, "--lines"]);
+    assert_eq!(rows.len(), 2);
+    assert!(
+        rows[0].to_string().contains("roof") && rows[1].to_string().contains("pump"),
+        "{rows:?}"
+    );
+}
+
 /// The day of one mail is no day of several: no line says that their day is not given, and each shows its own.
 #[test]
 fn several_mails_in_one_prompt_each_have_their_day() {

@@ -26,7 +26,7 @@ use crate::home::Home;
 use crate::import::collect::{Collected, Skipped, collect, in_short};
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
-use crate::import::{Clock, LeftOut, Report};
+use crate::import::{Clock, Report};
 use crate::service::Until;
 
 /// Requests that failed and that are named.
@@ -197,7 +197,7 @@ fn set_aside_unread(context: &Context, config: &Config, found: &mut Collected) {
         let disk = &*context.machine.disk;
         let read = each_unit(disk, &readers, &file, clock, &mut |unit| match unit {
             Ok(_) => texts += 1,
-            Err(LeftOut::Attachment(_) | LeftOut::Messages(_)) => {}
+            Err(why) if why.is_beside() => {}
             Err(why) => left_out.push(Skipped::left_out(file.name.clone(), &why)),
         });
         let whole = |why: String, is_fault| Skipped::whole(file.name.clone(), why, is_fault);
@@ -332,7 +332,7 @@ impl Imported<'_> {
                 "not_read": self.report.not_read,
                 "not_read_omitted": self.report.not_read_omitted, "dates_read": self.report.dates_read,
                 "ids_repeated": self.report.ids_repeated, "other_texts": self.report.other_texts,
-                "other_projects": self.report.other_projects,
+                "other_projects": self.report.other_projects, "open_quotes": self.report.open_quotes,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
             }));
         } else {
@@ -408,7 +408,12 @@ impl Imported<'_> {
         ui.talk(ui::dim(&line));
         tell_unused(ui, self.report.messages_left_out);
         let report = self.report;
-        let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+        let told = [
+            report.repeated_ids(),
+            report.kept_texts(),
+            report.kept_projects(),
+            report.one_cells(),
+        ];
         for told in told.into_iter().flatten() {
             ui.talk(ui::dim(&plain_line(&told)));
         }

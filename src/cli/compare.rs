@@ -24,15 +24,16 @@ use super::ui::count;
 use super::{Context, names};
 use crate::config::Config;
 use crate::contract::privacy::Confinement;
+use crate::contract::publish;
 use crate::contract::source::InputContext;
 use crate::facts::dialect::LearnedDialect;
 use crate::flow::context::Surroundings;
 use crate::flow::{FlowError, FlowOutcome, PackFacts, RunOptions};
 use crate::home::Home;
-use crate::import::Clock;
 use crate::import::collect::collect;
 use crate::import::read::Readers;
 use crate::import::units::each_unit;
+use crate::import::{Clock, LeftOut};
 use crate::model::{Bill, Charge, ModelError, ModelIdentity, Provider, ProviderError, SourceText};
 use crate::registry::label;
 use crate::work::isolation::alone::FlowAlone;
@@ -367,11 +368,12 @@ impl CompareArgs {
         for file in &collected.files {
             let place = file_places(context, &file.path);
             if let Some(members) = self.flow_inputs(context, packs, &file.path) {
+                let private = publish::said_within(&Value::Object(members.clone())) == Some(false);
                 let mut data = GivenData { places: place, local_only: false };
                 data.add_inputs(&members);
                 inputs.push(FlowInput {
                     name: file.name.clone(),
-                    private: false,
+                    private,
                     inputs: members,
                     texts: Vec::new(),
                     context: InputContext::default(),
@@ -390,6 +392,9 @@ impl CompareArgs {
                         context: unit.context,
                         data: said_of(config, &unit.places, unit.local_only),
                     });
+                }
+                Err(why @ LeftOut::OneCell(_)) => {
+                    context.ui.complain(format!("{}: {why}", file.name));
                 }
                 Err(why) => skipped.push(named(&file.name, &why.to_string())),
             });

@@ -18,7 +18,8 @@ use super::flow_processes::start_processes;
 use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_flow, no_provider, run_options, tell_warnings,
 };
-use super::given_input::{GivenInput, flat_row, form_of, given_params, without_mark};
+use super::given_input::{GivenInput, flat_row, given_params, without_mark};
+use super::given_text::{GivenText, TextReader, is_no_object_of_inputs, tell};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -26,12 +27,12 @@ use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{
-    self, FlowError, FlowOutcome, FlowProblem, PackFacts, RunOptions, TEXT_FROM_SOURCE, scaffold,
+    self, FlowError, FlowOutcome, FlowProblem, PackFacts, RunOptions, TEXT_FROM_SOURCE,
+    is_name_of_text, scaffold,
 };
+use crate::model::Provider;
 use crate::model::Recorder;
-use crate::model::{Provider, SourceText};
 use crate::os::memory::use_small_pages;
-use crate::upstream::loose;
 use crate::work::isolation::alone::FlowAlone;
 use crate::work::params::{by_person, for_data};
 
@@ -59,7 +60,7 @@ struct RunArgs {
     #[arg(value_name = "INPUT=VALUE")]
     inputs: Vec<String>,
     /// A .json object of flow inputs, or the object itself; any other file is the text of the main
-    /// input; `-` reads standard input
+    /// input, and of a chat or an export the messages; `-` reads standard input
     #[arg(long, value_name = "FILE|JSON|-")]
     input: Option<String>,
     /// The variant of the flow
@@ -77,7 +78,8 @@ struct RunArgs {
     /// Write the answers of the model into this file, for the `recorded` provider
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The input file has one JSON object of flow inputs on each line; print one line of outputs for each
+    /// Print one line of outputs for each line of the input file, which is a JSON object of flow inputs; or
+    /// for each item, mail or conversation of a file that has none
     #[arg(long, requires = "input")]
     lines: bool,
     /// Allow Python nodes of the pack to run
@@ -217,7 +219,7 @@ impl RunArgs {
         config: &Config,
     ) -> Result<GivenRun, Failure> {
         let named = self.named_inputs(pack)?;
-        let mut around = Surroundings {
+        let around = Surroundings {
             day: Some(context.machine.clock.now().day_in(config.timezone).to_string()),
             zone: Some(config.timezone),
             profile: config.profile.clone(),
@@ -228,29 +230,23 @@ impl RunArgs {
         if let Some(GivenInput::File(path)) = &from {
             data.places.extend(&file_places(context, path));
         }
-        let (mut lines, mut sources) = (Vec::new(), Vec::new());
-        match from {
-            Some(given) if self.lines => lines = read_lines(context, &given, &named)?,
-            None if named.is_empty() => lines.push(pack.samples()),
-            None => lines.push(named),
-            Some(given) => {
-                let (mut inputs, texts) = self.given(context, &given, config, &mut around)?;
-                inputs.extend(named);
-                let may_be_object = given.is_json() || matches!(given, GivenInput::Stdin);
-                if may_be_object && inputs.is_empty() && texts.is_empty() {
-                    inputs = pack.samples();
-                }
-                (lines, sources) = (vec![inputs], texts);
-            }
+        let lines = match from {
+            Some(given) if self.lines => self.each_line(context, pack, &given, &named, config)?,
+            None if named.is_empty() => vec![GivenLine::of_inputs(pack.samples())],
+            None => vec![GivenLine::of_inputs(named)],
+            Some(given) => vec![self.given(context, pack, &given, named, config)?],
+        };
+        for line in &lines {
+            data.add_inputs(&line.inputs);
+            line.text.context.add_places(&mut data.places);
+            data.local_only |= line.text.context.is_local_only();
         }
-        lines.iter().for_each(|inputs| data.add_inputs(inputs));
-        around.input.add_places(&mut data.places);
-        data.local_only |= around.input.is_local_only();
-        around.private |= publish::said_by_record(&given_params(&self.params)?) == Some(false);
-        // Each of several lines says so for itself.
-        around.private |= !self.lines && lines.iter().any(is_private);
-        around.private |= !data.said(config).private.is_empty();
-        Ok(GivenRun { lines, sources, around, data })
+        let around = Surroundings {
+            private: publish::said_by_record(&given_params(&self.params)?) == Some(false)
+                || !data.said(config).private.is_empty(),
+            ..around
+        };
+        Ok(GivenRun { lines, around, data })
     }
 
     fn run_once(
@@ -261,11 +257,12 @@ impl RunArgs {
         options: &RunOptions<'_>,
         given: GivenRun,
     ) -> Result<Exit, Failure> {
-        let GivenRun { mut lines, sources, around, .. } = given;
-        let inputs = lines.pop().unwrap_or_default();
+        let GivenRun { mut lines, around, .. } = given;
+        let GivenLine { inputs, text } = lines.pop().unwrap_or_default();
+        let around = around_line(&around, &inputs, &text);
         let live = LiveAnswer::new(&context.ui);
         let options = &RunOptions { listener: Some(&live), ..options.around(&around) };
-        let ran = flow.run(inputs, &sources, provider, options, &|| true);
+        let ran = flow.run(inputs, &text.texts, provider, options, &|| true);
         live.bar.finish_and_clear();
         let outcome = ran.map_err(|error| {
             if self.show_prompts {
@@ -294,30 +291,71 @@ impl RunArgs {
         }
     }
 
-    /// What `--input` holds: inputs, or texts for the main input.
+    /// What `--input` holds: inputs, or a text for the main input. What is named on the command line goes first.
     fn given(
         &self,
         context: &Context,
+        pack: &PackFacts,
         given: &GivenInput,
+        named: Map<String, Value>,
         config: &Config,
-        around: &mut Surroundings,
-    ) -> Result<(Map<String, Value>, Vec<SourceText>), Failure> {
-        let name = given.name();
-        if given.is_json() {
-            return Ok((given.object(context)?, Vec::new()));
+    ) -> Result<GivenLine, Failure> {
+        let (name, bytes) = (given.name(), given.bytes(context)?);
+        let is_pasted = matches!(given, GivenInput::Json(_));
+        let members = match serde_json::from_slice(without_mark(&bytes)) {
+            Ok(Value::Object(members)) => Some(members),
+            _ => None,
+        };
+        let are_inputs = |members: &Map<String, Value>| {
+            is_pasted
+                || are_all_inputs(pack, members)
+                || pack.is_imported && gives_inputs(pack, members)
+                || !is_no_object_of_inputs(&name, &bytes)
+        };
+        let mut inputs = match members {
+            Some(members) if are_inputs(&members) => members,
+            None if given.is_json() && !is_no_object_of_inputs(&name, &bytes) => {
+                given.object(context)?
+            }
+            _ => {
+                let now = context.machine.clock.now();
+                let read = TextReader::new(context, config, now).whole(&name, &bytes);
+                let (text, told) = read.map_err(|why| given.unreadable().hint(why))?;
+                tell(context, &name, &told);
+                return Ok(GivenLine { inputs: named, text });
+            }
+        };
+        inputs.extend(named);
+        if inputs.is_empty() {
+            inputs = pack.samples();
         }
-        let bytes = given.bytes(context)?;
-        if matches!(given, GivenInput::Stdin)
-            && let Ok(Value::Object(members)) = serde_json::from_slice(without_mark(&bytes))
-        {
-            return Ok((members, Vec::new()));
+        Ok(GivenLine::of_inputs(inputs))
+    }
+
+    /// What each line holds; or each conversation, mail or item of a file of which no line names an input.
+    fn each_line(
+        &self,
+        context: &Context,
+        pack: &PackFacts,
+        given: &GivenInput,
+        named: &Map<String, Value>,
+        config: &Config,
+    ) -> Result<Vec<GivenLine>, Failure> {
+        let (name, bytes) = (given.name(), given.bytes(context)?);
+        let lines = given.lines_of(&bytes);
+        let is_text = match &lines {
+            Ok(lines) => !lines.is_empty() && !lines.iter().any(|line| gives_inputs(pack, line)),
+            Err(_) => is_no_object_of_inputs(&name, &bytes),
+        };
+        if !is_text {
+            return Ok(lines?.into_iter().map(|line| GivenLine::of_line(line, named)).collect());
         }
-        let file = loose::read(&name, &form_of(&name, &bytes), &bytes, config.timezone)
-            .map_err(|why| given.unreadable().hint(why))?;
-        around.input = file.context;
-        around.private = file.publish == Some(false);
-        let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
-        Ok((Map::new(), texts.collect()))
+        let now = context.machine.clock.now();
+        let read = TextReader::new(context, config, now).each(&name, &bytes);
+        let (texts, told) = read.map_err(|why| given.unreadable().hint(why))?;
+        tell(context, &name, &told);
+        let line = |text| GivenLine { inputs: named.clone(), text };
+        Ok(texts.into_iter().map(line).collect())
     }
 
     fn run_lines(
@@ -346,10 +384,10 @@ impl RunArgs {
                         }
                         let index = next.fetch_add(1, Ordering::Relaxed);
                         let Some(line) = lines.get(index) else { return };
-                        let private = around.private || is_private(line);
-                        let around = Surroundings { private, ..around.clone() };
+                        let around = around_line(around, &line.inputs, &line.text);
                         let options = options.around(&around);
-                        let ran = flow.run(line.clone(), &[], provider, &options, &|| true);
+                        let (inputs, texts) = (line.inputs.clone(), &line.text.texts);
+                        let ran = flow.run(inputs, texts, provider, &options, &|| true);
                         *results[index].lock() = Some(LineResult::of(index, ran));
                         bar.inc(1);
                     }
@@ -389,31 +427,64 @@ impl RunArgs {
 
 /// What a run is about.
 struct GivenRun {
-    /// The inputs of each line; one without `--lines`.
-    lines: Vec<Map<String, Value>>,
-    sources: Vec<SourceText>,
+    /// What each line gives; one without `--lines`.
+    lines: Vec<GivenLine>,
     around: Surroundings,
     data: GivenData,
+}
+
+/// What one run is given: inputs by their names, and a text for the main input.
+#[derive(Debug, Clone, Default)]
+struct GivenLine {
+    inputs: Map<String, Value>,
+    text: GivenText,
+}
+
+impl GivenLine {
+    fn of_inputs(inputs: Map<String, Value>) -> GivenLine {
+        GivenLine { inputs, text: GivenText::default() }
+    }
+
+    /// What is named on the command line stands in for what a line leaves out.
+    fn of_line(mut inputs: Map<String, Value>, named: &Map<String, Value>) -> GivenLine {
+        for (name, value) in named {
+            inputs.entry(name).or_insert_with(|| value.clone());
+        }
+        GivenLine::of_inputs(inputs)
+    }
+}
+
+/// What is known around one line.
+fn around_line(
+    around: &Surroundings,
+    inputs: &Map<String, Value>,
+    text: &GivenText,
+) -> Surroundings {
+    let private = around.private || text.private || is_private(inputs);
+    Surroundings { input: text.context.clone(), private, ..around.clone() }
+}
+
+fn is_input(pack: &PackFacts, name: &str) -> bool {
+    pack.inputs().iter().any(|input| input.name == name)
+}
+
+/// Whether members are inputs of a flow and no record with a text: of a flow that is told of its sources, a record has
+/// names in common, such as `title`.
+fn gives_inputs(pack: &PackFacts, members: &Map<String, Value>) -> bool {
+    let is_given = |name: &String| {
+        let is_text = || pack.main_input() == Some(name.as_str()) || is_name_of_text(name);
+        is_input(pack, name) && (pack.is_imported || is_text())
+    };
+    members.keys().any(is_given) || are_all_inputs(pack, members)
+}
+
+fn are_all_inputs(pack: &PackFacts, members: &Map<String, Value>) -> bool {
+    members.keys().all(|name| is_input(pack, name))
 }
 
 /// Whether inputs, or the records in them, say that nothing of them is published.
 fn is_private(inputs: &Map<String, Value>) -> bool {
     publish::said_within(&Value::Object(inputs.clone())) == Some(false)
-}
-
-/// Lines of inputs; what is named on the command line stands in for what a line leaves out.
-fn read_lines(
-    context: &Context,
-    given: &GivenInput,
-    named: &Map<String, Value>,
-) -> Result<Vec<Map<String, Value>>, Failure> {
-    let mut lines = given.lines(context)?;
-    for inputs in &mut lines {
-        for (name, value) in named {
-            inputs.entry(name).or_insert_with(|| value.clone());
-        }
-    }
-    Ok(lines)
 }
 
 /// What is kept of a line: its row, and where it did not fail, what aggregation nodes read.

@@ -119,7 +119,13 @@ impl GivenInput {
 
     /// The objects of inputs on its lines.
     pub(super) fn lines(&self, context: &Context) -> Result<Vec<Map<String, Value>>, Failure> {
-        let text = self.text(context)?;
+        self.lines_of(&self.bytes(context)?)
+    }
+
+    /// The objects of inputs on the lines of these bytes, which it holds.
+    pub(super) fn lines_of(&self, bytes: &[u8]) -> Result<Vec<Map<String, Value>>, Failure> {
+        let text = std::str::from_utf8(without_mark(bytes));
+        let text = text.map_err(|error| self.unreadable().because(&error))?;
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         lines
             .map(|(at, line)| object(line, &format!("line {} of {}", at + 1, self.shown())))

@@ -353,7 +353,12 @@ fn show(context: &Context, report: &Report) -> Exit {
             files => format!("{files} files"),
         };
         context.ui.talk(format!("{files}: {added} added, {known} known already"));
-        let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+        let told = [
+            report.repeated_ids(),
+            report.kept_texts(),
+            report.kept_projects(),
+            report.one_cells(),
+        ];
         told.into_iter().flatten().for_each(|told| context.ui.talk(told));
         if !report.passed_over.is_empty() {
             let all = by_ending(&report.passed_over);

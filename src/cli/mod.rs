@@ -28,6 +28,7 @@ mod flow_processes;
 mod flow_runner;
 mod forget;
 mod given_input;
+mod given_text;
 mod held_home;
 mod help;
 pub mod home;

@@ -29,7 +29,7 @@ use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
 use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
 use crate::import::read::Readers;
 use crate::import::units::{Unit, each_unit};
-use crate::import::{Clock, LeftOut, Report};
+use crate::import::{Clock, Report};
 use crate::model::Listener;
 
 /// Units that wait for a free thread.
@@ -328,7 +328,7 @@ impl<'a> Sources<'a> {
                     unit.note_places(&place);
                     take(unit);
                 }
-                Err(why @ (LeftOut::Attachment(_) | LeftOut::Messages(_))) => {
+                Err(why) if why.is_beside() => {
                     left_out.leave_out(&file.name, 1, why);
                 }
                 Err(why) => skipped.push(Skipped::left_out(file.name.clone(), &why)),
@@ -559,10 +559,11 @@ impl<'a> Printer<'a> {
             ui.json(&json!({
                 "made": self.made, "failed": self.failed, "skipped": skipped,
                 "not_read": left_out.not_read, "not_read_omitted": left_out.not_read_omitted,
-                "messages_left_out": left_out.messages_left_out,
+                "messages_left_out": left_out.messages_left_out, "open_quotes": left_out.open_quotes,
             }));
         } else {
             name_not_read(ui, &left_out.not_read, left_out.not_read_omitted);
+            left_out.one_cells().iter().for_each(|told| ui.complain(told));
             tell_unused(ui, left_out.messages_left_out);
             name_skipped(ui, skipped);
             let is_stopped = self.context.stop.is_raised();

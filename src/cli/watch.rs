@@ -300,7 +300,8 @@ fn tell_beside(report: &Report) {
     for one in report.not_read.iter().take(NAMED_MAX) {
         tracing::warn!("not read: {}, in {} of a watched folder", one.what, one.file);
     }
-    let told = [report.repeated_ids(), report.kept_texts(), report.kept_projects()];
+    let told =
+        [report.repeated_ids(), report.kept_texts(), report.kept_projects(), report.one_cells()];
     told.into_iter().flatten().for_each(|told| tracing::warn!("{told}"));
     let unused = report.messages_left_out.told();
     unused.iter().for_each(|told| tracing::info!("part of no summary: {told}"));

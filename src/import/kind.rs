@@ -23,6 +23,8 @@ pub(crate) const HEAD_BYTES: usize = 64 << 10;
 /// Lists of messages, and messages of each, that are looked at to know what they are.
 const LISTS_READ: usize = 8;
 const MESSAGES_READ: usize = 3;
+/// Bytes of a character, at most: a text that is cut off may lack them.
+const UTF8_BYTES_MAX: usize = 4;
 /// Control characters that a short text may hold.
 const CONTROLS_FREE: usize = 1;
 /// A text with more than one further control character in this many is binary.
@@ -315,10 +317,7 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
     {
         return found;
     }
-    if extension == "tex"
-        || start.contains("\\documentclass")
-        || start.contains("\\begin{document}")
-    {
+    if extension == "tex" || begins_latex(start) {
         return Ok(FileKind::Latex);
     }
     match extension {
@@ -346,6 +345,25 @@ fn of_entries(start: &str) -> Option<FileKind> {
     }
 }
 
+/// Whether a text is LaTeX: its first line that is no comment sets its class, or two lines do what only LaTeX does. A note
+/// may name one of these commands.
+fn begins_latex(start: &str) -> bool {
+    let lines = || start.lines().map(str::trim_start);
+    let begins = |line: &str, command: &str| {
+        line.strip_prefix(command).is_some_and(|rest| rest.starts_with(['{', '[']))
+    };
+    let sets_class =
+        |line: &str| begins(line, "\\documentclass") || begins(line, "\\documentstyle");
+    let is_document = |line: &str| line.starts_with("\\begin{document}");
+    let mut said = lines().filter(|line| !line.is_empty() && !line.starts_with('%'));
+    let first = said.next().unwrap_or_default();
+    // Where Markdown shows LaTeX, the lines stand between fences.
+    let is_shown = || lines().any(|line| line.starts_with("```") || line.starts_with("~~~"));
+    sets_class(first)
+        || is_document(first)
+        || lines().any(sets_class) && lines().any(is_document) && !is_shown()
+}
+
 /// Whether a file only marks that an Office program has a document open: `~$letter.docx`.
 fn is_lock(name: &Path) -> bool {
     name.file_name().is_some_and(|name| name.to_string_lossy().starts_with("~$"))
@@ -364,14 +382,12 @@ fn is_program(extension: &str) -> bool {
 
 /// A mail, or a mailbox of them: by its headers.
 fn of_mail(text: &str, extension: &str) -> Option<FileKind> {
-    let mut lines = text.lines();
-    let first = lines.clone().next().unwrap_or_default();
-    if first.starts_with("From ") {
-        lines.next();
-        let header = lines.next().and_then(header_name);
-        return header.map(|_| FileKind::Mailbox);
-    }
-    let names: Vec<String> = lines
+    let first = text.lines().next().unwrap_or_default();
+    // `From here on` begins a letter; a mailbox tells the hour.
+    let is_mailbox = first.starts_with("From ") && has_clock(first);
+    let names: Vec<String> = text
+        .lines()
+        .skip(usize::from(is_mailbox))
         .take_while(|line| !line.trim().is_empty())
         .filter(|line| !line.starts_with([' ', '\t']))
         .map_while(header_name)
@@ -379,12 +395,24 @@ fn of_mail(text: &str, extension: &str) -> Option<FileKind> {
     let has = |wanted: &[&str]| names.iter().any(|name| wanted.contains(&name.as_str()));
     let sent = has(&["from", "received", "return-path", "delivered-to"]);
     let addressed = has(&["to", "subject", "date", "message-id", "mime-version"]);
+    if is_mailbox && (sent || addressed) {
+        return Some(FileKind::Mailbox);
+    }
     // `From: Lisbon`, `To: Porto`, `Time: 10:30` announce a journey.
     let is_event = || {
         !has(&["subject", "message-id", "received"]) && announces_event(prefix(text, HEAD_BYTES))
     };
     let is_mail = sent && addressed && !is_event() || extension == "eml" && !names.is_empty();
     is_mail.then_some(FileKind::Mail)
+}
+
+/// Whether a line has a time such as `10:00`.
+fn has_clock(line: &str) -> bool {
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let bytes = line.as_bytes();
+    line.match_indices(':').any(|(at, _)| {
+        is_digit(at.checked_sub(1).and_then(|at| bytes.get(at))) && is_digit(bytes.get(at + 1))
+    })
 }
 
 /// The name of a header line, in lower case.
@@ -396,23 +424,22 @@ fn header_name(line: &str) -> Option<String> {
 
 fn of_json(extension: &str, start: &str) -> Option<FileKind> {
     let has = |key: &str| start.contains(&format!("\"{key}\""));
-    if has("mapping") && (has("current_node") || has("conversation_id") || has("parent")) {
+    let named = matches!(extension, "json" | "jsonl" | "ndjson");
+    if !named && !are_json_lines(start) && !begins_as_json(start) {
+        return None;
+    }
+    let is_of_chatgpt = has("current_node") || has("conversation_id") || has("parent");
+    if is_of_chatgpt && holds_nodes(start) {
         return Some(FileKind::ChatGpt);
     }
-    if has("chat_messages") {
+    if holds_chat_messages(start) {
         return Some(FileKind::Claude);
     }
     if is_chat_export(&has) {
         return Some(FileKind::ChatJson);
     }
-    if start.contains("jsonfeed.org/version") {
+    if is_json_feed(start) {
         return Some(FileKind::JsonFeed);
-    }
-    let named = matches!(extension, "json" | "jsonl" | "ndjson");
-    let first_line = start.lines().next().unwrap_or_default().trim_end();
-    let is_line = serde_json::from_str::<serde_json::Value>(first_line).is_ok();
-    if !named && !is_line && serde_json::from_str::<serde::de::IgnoredAny>(start).is_err() {
-        return None;
     }
     let turns = has("role") && (has("content") || has("text"));
     let timed = ["timestamp", "timestamp_ms", "ts_abs", "create_time"].iter().any(|key| has(key));
@@ -435,6 +462,78 @@ fn of_json(extension: &str, start: &str) -> Option<FileKind> {
         return Some(FileKind::JsonFeed);
     }
     Some(FileKind::Json)
+}
+
+/// Whether a text is one value of JSON. A text that is cut off has no end.
+fn begins_as_json(start: &str) -> bool {
+    match serde_json::from_str::<serde::de::IgnoredAny>(start) {
+        Ok(_) => true,
+        Err(error) => error.is_eof() && start.len() + UTF8_BYTES_MAX > HEAD_BYTES,
+    }
+}
+
+/// Whether each line is a value of JSON, and the first one a record. A note whose first line is `[1]` is none.
+fn are_json_lines(start: &str) -> bool {
+    let is_value = |line: &str| serde_json::from_str::<serde::de::IgnoredAny>(line).is_ok();
+    let mut lines = start.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    if !lines.peek().is_some_and(|first| first.starts_with('{') && is_value(first)) {
+        return false;
+    }
+    while let Some(line) = lines.next() {
+        let may_be_cut = lines.peek().is_none() && start.len() + UTF8_BYTES_MAX > HEAD_BYTES;
+        if !is_value(line) && !may_be_cut {
+            return false;
+        }
+    }
+    true
+}
+
+/// What stands behind a member wherever it has a value.
+fn values_of<'t>(start: &'t str, key: &str) -> impl Iterator<Item = &'t str> {
+    let key = format!("\"{key}\"");
+    let length = key.len();
+    let found: Vec<usize> = start.match_indices(&key).take(LISTS_READ).map(|(at, _)| at).collect();
+    found.into_iter().filter_map(move |at| {
+        start[at + length..].trim_start().strip_prefix(':').map(str::trim_start)
+    })
+}
+
+/// Whether a member `mapping` holds records that are joined to a tree, as in an export of ChatGPT.
+fn holds_nodes(start: &str) -> bool {
+    values_of(start, "mapping").any(|value| {
+        let Some(rest) = value.strip_prefix('{').map(str::trim_start) else { return false };
+        let mut names = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+        let Some(Ok(_)) = names.next() else { return rest.starts_with('}') };
+        let Some(node) = rest[names.byte_offset()..].trim_start().strip_prefix(':') else {
+            return false;
+        };
+        let node = prefix(node.trim_start(), HEAD_BYTES);
+        let is_joined = ["\"parent\"", "\"children\""].iter().any(|key| node.contains(key));
+        node.starts_with('{') && is_joined
+    })
+}
+
+/// Whether a member `chat_messages` is a list of what people said, as in an export of Claude.
+fn holds_chat_messages(start: &str) -> bool {
+    values_of(start, "chat_messages").any(|value| {
+        let Some(rest) = value.strip_prefix('[').map(str::trim_start) else { return false };
+        let says = ["\"sender\"", "\"text\"", "\"content\""];
+        match rest.starts_with(']') {
+            true => start.contains("\"uuid\""),
+            false => rest.starts_with('{') && says.iter().any(|key| rest.contains(key)),
+        }
+    })
+}
+
+/// Whether its version says that it is a JSON Feed. A list of links may name the same page.
+fn is_json_feed(start: &str) -> bool {
+    let is_version = |value: &str| {
+        let value = value.trim_start_matches(['"', ' ']);
+        let value = value.strip_prefix("https://").or(value.strip_prefix("http://"));
+        value
+            .is_some_and(|rest| rest.trim_start_matches("www.").starts_with("jsonfeed.org/version"))
+    };
+    start.contains("\"items\"") && values_of(start, "version").any(is_version)
 }
 
 /// What follows the brackets that begin lists of messages.
@@ -509,9 +608,20 @@ fn is_about_account(start: &str) -> bool {
     let has = |key: &str| start.contains(&format!("\"{key}\""));
     let all = |keys: &[&str]| keys.iter().all(|key| has(key));
     all(&["email", "chatgpt_plus_user"])
-        || all(&["uuid", "full_name", "email_address"])
+        || all(&OF_ACCOUNT) && has_no_other_members(start)
         || all(&["conversation_id", "is_anonymous"])
         || all(&["conversation_id", "user_id", "rating"])
+}
+
+/// Members of a user in an export of Claude, without those of other programs.
+const OF_ACCOUNT: [&str; 3] = ["uuid", "full_name", "email_address"];
+
+/// Whether the first record says no more than whose account it is: a list of people may have the same members, and words.
+fn has_no_other_members(start: &str) -> bool {
+    let more = ["verified_phone_number", "phone_number", "created_at", "updated_at"];
+    let is_known =
+        |name: &String| OF_ACCOUNT.contains(&name.as_str()) || more.contains(&name.as_str());
+    first_record(start).keys().all(is_known)
 }
 
 /// Whether JSON is a list that lies beside the channels of a Slack export: its people and its channels.
@@ -539,16 +649,80 @@ fn is_chat_export(has: &dyn Fn(&str) -> bool) -> bool {
         || all(&["type", "user", "ts", "text"]) && has("message")
 }
 
+/// Elements with which a web page begins, and those with which a part of one does.
+const PAGES: [&str; 4] = ["html", "head", "body", "article"];
+const ELEMENTS: [&str; 33] = [
+    "a",
+    "b",
+    "blockquote",
+    "center",
+    "div",
+    "em",
+    "figure",
+    "font",
+    "footer",
+    "form",
+    "h1",
+    "h2",
+    "h3",
+    "header",
+    "i",
+    "img",
+    "link",
+    "main",
+    "meta",
+    "nav",
+    "ol",
+    "p",
+    "pre",
+    "script",
+    "section",
+    "span",
+    "strong",
+    "style",
+    "table",
+    "tbody",
+    "title",
+    "tr",
+    "ul",
+];
+
+/// Ends of elements: two of them, or one in XML, show a page whose first element has a name of its own.
+const CLOSING: [&str; 7] = ["</a>", "</div>", "</h1>", "</li>", "</p>", "</span>", "</table>"];
+
+/// The name of the first element of a text in lower case; nothing where it begins with none.
+fn root_of(lower: &str) -> &str {
+    let mut rest = lower.trim_start();
+    loop {
+        let end = match rest {
+            _ if rest.starts_with("<!--") => "-->",
+            _ if rest.starts_with("<?") || rest.starts_with("<!") => ">",
+            _ => break,
+        };
+        let Some(at) = rest.find(end) else { return "" };
+        rest = rest[at + end.len()..].trim_start();
+    }
+    let Some(name) = rest.strip_prefix('<') else { return "" };
+    let end = name.find(|c: char| !(c.is_ascii_alphanumeric() || c == ':')).unwrap_or(name.len());
+    let is_tag = name[end..].starts_with(['>', ' ', '/', '\n', '\r', '\t']);
+    if is_tag { &name[..end] } else { "" }
+}
+
 fn of_tags(extension: &str, start: &str) -> Option<Result<FileKind, Refusal>> {
     let lower = prefix(start, 4096).to_ascii_lowercase();
-    if ["<rss", "<feed", "<rdf:rdf"].iter().any(|tag| lower.contains(tag)) {
+    let root = root_of(&lower);
+    if ["rss", "feed", "rdf:rdf"].contains(&root) {
         return Some(Ok(FileKind::XmlFeed));
     }
-    let page = ["<!doctype html", "<html", "<body", "<head", "<article", "<div", "<p>", "<h1"];
     if is_page_of_export(start) {
         return Some(Err(Refusal::new(EXPORT_PAGE)));
     }
-    if page.iter().any(|tag| lower.contains(tag)) {
+    // A chat has names between such signs, and a note may show one tag.
+    let ends = CLOSING.iter().filter(|tag| lower.contains(*tag)).count();
+    let is_marked_up = || ends > usize::from(!lower.starts_with("<?xml"));
+    let is_page = lower.contains("<!doctype html") || PAGES.contains(&root) || is_marked_up();
+    let has_more = || lower.contains(&format!("</{root}")) || lower.matches('<').count() > 1;
+    if is_page || ELEMENTS.contains(&root) && has_more() {
         return Some(Ok(FileKind::Html));
     }
     (lower.starts_with("<?xml") || lower.starts_with("<svg") || extension == "xml")
@@ -680,6 +854,65 @@ mod tests {
             assert_eq!(kind("a.txt", prose), Ok(FileKind::Text), "{prose}");
         }
         assert_eq!(kind("a.txt", "a,b\n1,2\n3,4\n"), Ok(FileKind::Text));
+    }
+
+    #[test]
+    fn a_note_with_one_odd_line_is_a_note() {
+        for note in [
+            "[1]\nSee the paper by Ana.\n",
+            "{}\nis an empty record in JSON.\n",
+            "{\"a\": \"words\"}\nThis is how a record looks.\n",
+            "[\"a\", \"b\"]\nare two letters.\n",
+            "Begin a paper with \\documentclass{article} and write.\n",
+            "How to write a paper:\n\n\\begin{document}\n\nThen your words.\n",
+            "<3 to all of you. A page begins with <div> or <p>.\n",
+            "<Ana> A feed has <rss> and <feed>.\n",
+            "From here on: we meet on Friday.\nNote: bring the keys.\n",
+            "From 10:00 on we meet.\nWho: everybody.\n",
+            "WEBVTT is a form of subtitles.\nIt has times.\n",
+            "Name, price\nThe pump costs 40 EUR.\nWe buy it on Friday.\n",
+            "Keys, pump\n\nBEGIN:VCARD\nis how a card begins.\n",
+        ] {
+            assert_eq!(kind("a.txt", note), Ok(FileKind::Text), "{note}");
+            assert_eq!(kind("note", note), Ok(FileKind::Text), "{note}");
+        }
+        let shown = "# LaTeX\n\n```\n\\documentclass{article}\n\\begin{document}\nx\n\\end{document}\n```\n";
+        assert_eq!(kind("a.md", shown), Ok(FileKind::Markdown));
+        assert_eq!(kind("a.txt", shown), Ok(FileKind::Text));
+        for (data, expected) in [
+            ("{\"chat_messages\": 12, \"note\": \"words\"}", FileKind::Json),
+            ("[{\"mapping\": \"north\", \"parent\": \"the old map\"}]", FileKind::Json),
+            (
+                "[{\"title\": \"Feeds\", \"see\": \"https://jsonfeed.org/version/1.1\"}]",
+                FileKind::Json,
+            ),
+            (
+                "[{\"uuid\": \"u\", \"full_name\": \"Ana\", \"email_address\": \"a@x\", \"note\": \"It leaks.\"}]",
+                FileKind::Json,
+            ),
+        ] {
+            assert_eq!(kind("a.json", data), Ok(expected), "{data}");
+        }
+    }
+
+    #[test]
+    fn what_two_cues_say_is_known_without_a_name() {
+        for (content, expected) in [
+            ("% my paper\n\\documentclass[a4paper]{article}\n", FileKind::Latex),
+            ("\\input{x}\n\\documentclass{book}\n\\begin{document}\nx", FileKind::Latex),
+            ("<!-- saved -->\n<html lang=\"es\"><p>x", FileKind::Html),
+            ("<table><tr><td>One</td></tr></table>", FileKind::Html),
+            ("<p>One</p>", FileKind::Html),
+            ("<?xml version=\"1.0\"?>\n<!-- x -->\n<feed xmlns=\"y\">", FileKind::XmlFeed),
+            ("{\"a\": \"one\"}\n\n{\"a\": \"two\"}\n", FileKind::Json),
+            ("[\"a word\",\n \"two\"]", FileKind::Json),
+        ] {
+            assert_eq!(kind("note", content), Ok(expected), "{content}");
+        }
+        let many = "{\"a\": \"It leaks, and we wait.\"}\n".repeat(HEAD_BYTES / 20);
+        let mut whole = || Ok(many.as_bytes().to_vec());
+        let found = FileKind::of(Path::new("data"), &many.as_bytes()[..HEAD_BYTES], &mut whole);
+        assert_eq!(found.unwrap(), Ok(FileKind::Json), "a text that is cut off");
     }
 
     #[test]

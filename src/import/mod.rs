@@ -130,6 +130,9 @@ pub(crate) enum LeftOut {
     /// Something beside a text that was read: what is attached to a mail and has no reader, messages without words.
     #[error("{0}")]
     Attachment(String),
+    /// Nothing: all of a table was read, and behind a quote in this line, which nothing ends, it is one cell.
+    #[error("a quote in line {0} has no end, so all behind it was read as one cell")]
+    OneCell(u64),
     /// A record that no day has. It cannot be an event.
     #[error("no date that can be read: {}", .0.name())]
     Undated(Box<NewRecord>),
@@ -176,6 +179,11 @@ impl LeftOut {
         Some(LeftOut::Attachment(format!(
             "{named}{more} (attached to messages, and not in the export)"
         )))
+    }
+
+    /// Whether it stands beside a text that was read.
+    pub(crate) fn is_beside(&self) -> bool {
+        matches!(self, LeftOut::Attachment(_) | LeftOut::Messages(_) | LeftOut::OneCell(_))
     }
 
     pub(crate) fn is_fault(&self) -> bool {
@@ -257,6 +265,9 @@ pub struct Report {
     /// Messages of chats that are part of no summary.
     #[serde(skip_serializing_if = "UnusedMessages::is_none")]
     pub(crate) messages_left_out: UnusedMessages,
+    /// Tables of which the rest is one cell, each with the line of the quote that nothing ends.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) open_quotes: BTreeMap<String, u64>,
 }
 
 /// How the dates of a file were read, of which each has two readings.
@@ -303,6 +314,16 @@ impl Report {
         Some(format!(
             "{records} with an id that another record has; each gets an id of its own: {first}"
         ))
+    }
+
+    /// In words, in which tables the rest is one cell.
+    pub(crate) fn one_cells(&self) -> Option<String> {
+        let (file, line) = self.open_quotes.first_key_value()?;
+        let more = match self.open_quotes.len() {
+            1 => String::new(),
+            count => format!(", and the same in {} more", count - 1),
+        };
+        Some(format!("{file}: {}{more}", LeftOut::OneCell(*line)))
     }
 
     /// In words, which mails were left out because the first with their Message-ID is kept.
@@ -354,6 +375,9 @@ impl Report {
             }
             LeftOut::Attachment(_) => self.not_read_omitted += 1,
             LeftOut::Messages(unused) => self.messages_left_out.add(unused),
+            LeftOut::OneCell(line) => {
+                self.open_quotes.insert(file.to_owned(), line);
+            }
             why => self.list(file, number, why.to_string(), !why.is_fault()),
         }
     }

@@ -344,10 +344,7 @@ pub(crate) fn beside_text(kind: FileKind, bytes: &[u8]) -> Option<LeftOut> {
     }
     if kind == FileKind::Csv {
         let line = line_of_open_quote("csv", &decode::text(bytes)?)?;
-        let what = format!(
-            "the quote that begins in line {line} has no end, so all behind it is one cell"
-        );
-        return Some(LeftOut::Attachment(what));
+        return Some(LeftOut::OneCell(line));
     }
     if !matches!(kind, FileKind::Markdown | FileKind::Text | FileKind::Latex) {
         return None;

@@ -13,7 +13,8 @@ use super::{html, marks};
 pub(crate) fn is_subtitles(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();
-    is_webvtt(first) || is_number(first) && lines.next().is_some_and(is_time)
+    is_webvtt(first) && (first == "WEBVTT" || lines.any(is_time))
+        || is_number(first) && lines.next().is_some_and(is_time)
 }
 
 fn is_webvtt(line: &str) -> bool {

@@ -21,13 +21,13 @@ use super::Context;
 use super::data_rules::{GivenData, file_places};
 use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
-use super::given_input::{GivenInput, flat_row, form_of, given_params};
+use super::given_input::{GivenInput, flat_row, given_params};
+use super::given_text::{TextReader, is_no_object_of_inputs, tell};
 use super::settings::load_config;
 use super::ui::{count, dim};
 use crate::config::Config;
 use crate::model::builtin::Builtin;
 use crate::model::{KnownModel, Provider, Providers};
-use crate::upstream::loose;
 use std::sync::Arc;
 
 /// Ask by files: write the questions of a flow as a batch, and read the answers days later
@@ -189,7 +189,8 @@ impl BatchExportArgs {
         config: &Config,
         inputs: &[StoredInput],
     ) -> Result<GivenData, Failure> {
-        let mut data = data_of(inputs, config);
+        let now = context.machine.clock.now();
+        let mut data = data_of(inputs, &TextReader::new(context, config, now));
         for given in &self.input {
             if let GivenInput::File(path) = GivenInput::of(given) {
                 data.places.extend(&file_places(context, &path));
@@ -209,15 +210,18 @@ impl BatchExportArgs {
             }
             return Ok(lines.into_iter().map(StoredInput::Inputs).collect());
         }
-        let zone = load_config(context)?.timezone;
+        let config = load_config(context)?;
+        let reader = TextReader::new(context, &config, context.machine.clock.now());
         let one = |given: &String| {
             let given = GivenInput::of(given);
-            if given.is_json() {
+            let (name, bytes) = (given.name(), given.bytes(context)?);
+            let is_pasted = matches!(given, GivenInput::Json(_));
+            if is_pasted || given.is_json() && !is_no_object_of_inputs(&name, &bytes) {
                 return Ok(StoredInput::Inputs(given.object(context)?));
             }
-            let (name, bytes) = (given.name(), given.bytes(context)?);
-            loose::read(&name, &form_of(&name, &bytes), &bytes, zone)
-                .map_err(|why| given.unreadable().hint(why))?;
+            let (_, told) =
+                reader.whole(&name, &bytes).map_err(|why| given.unreadable().hint(why))?;
+            tell(context, &name, &told);
             Ok(StoredInput::File { name, bytes })
         };
         self.input.iter().map(one).collect()
@@ -232,7 +236,8 @@ impl BatchImportArgs {
         config.timezone = manifest.timezone.parse().unwrap_or(config.timezone);
         let flow = (manifest.record.flow_id.as_str(), manifest.record.variant.as_deref());
         let asked_for = manifest.asked_for.as_deref();
-        let data = data_of(&folder.inputs, &config);
+        let reader = TextReader::on(context, &config, &folder.manifest.day);
+        let data = data_of(&folder.inputs, &reader);
         let (name, provider) = provider_of(context, &config, flow, asked_for, &data)?;
         let (now, before) = (provider.identity(), &manifest.model.identity);
         if name != manifest.provider || now.model_name != before.model_name {
@@ -297,16 +302,15 @@ fn tell_left_out(context: &Context, round: &Round) {
 }
 
 /// What the inputs themselves say.
-fn data_of(inputs: &[StoredInput], config: &Config) -> GivenData {
+fn data_of(inputs: &[StoredInput], reader: &TextReader) -> GivenData {
     let mut data = GivenData::default();
     for input in inputs {
         match input {
             StoredInput::Inputs(inputs) => data.add_inputs(inputs),
             StoredInput::File { name, bytes } => {
-                let read = loose::read(name, &form_of(name, bytes), bytes, config.timezone);
-                if let Ok(file) = read {
-                    file.context.add_places(&mut data.places);
-                    data.local_only |= file.context.is_local_only();
+                if let Ok((text, _)) = reader.whole(name, bytes) {
+                    text.context.add_places(&mut data.places);
+                    data.local_only |= text.context.is_local_only();
                 }
             }
         }

@@ -9,13 +9,12 @@ use super::results::ImportedAnswers;
 use crate::cli::Context;
 use crate::cli::failure::{Exit, Failure};
 use crate::cli::flow_runner::attempt_limit;
-use crate::cli::given_input::form_of;
+use crate::cli::given_text::TextReader;
 use crate::config::Config;
 use crate::contract::publish;
 use crate::flow::context::Surroundings;
 use crate::flow::{FlowError, FlowOutcome, FlowProblem, RunOptions};
-use crate::model::{KeptQuestion, Provider, QuestionKeeper, SourceText};
-use crate::upstream::loose;
+use crate::model::{KeptQuestion, Provider, QuestionKeeper};
 use crate::work::params::{by_person, python_of, python_settings};
 
 enum LineEnd {
@@ -64,7 +63,8 @@ impl Round {
         for row in folder.asked.iter().filter(|row| folder.answers.contains_key(&row.custom_id)) {
             answered.entry(row.input).or_default().push(&row.custom_id);
         }
-        let runner = Runner { folder, provider, config, options, answered };
+        let reader = TextReader::on(context, config, &folder.manifest.day);
+        let runner = Runner { folder, provider, config, reader, options, answered };
         let bar = context.ui.progress("reading", folder.inputs.len() as u64);
         let mut lines = Vec::with_capacity(folder.inputs.len());
         for place in 0..folder.inputs.len() {
@@ -188,6 +188,7 @@ struct Runner<'a> {
     folder: &'a BatchFolder,
     provider: &'a dyn Provider,
     config: &'a Config,
+    reader: TextReader,
     options: RunOptions<'a>,
     /// The questions with an answer, by input.
     answered: BTreeMap<usize, Vec<&'a str>>,
@@ -212,15 +213,12 @@ impl Runner<'_> {
         let (inputs, sources) = match &self.folder.inputs[place] {
             StoredInput::Inputs(inputs) => (inputs.clone(), Vec::new()),
             StoredInput::File { name, bytes } => {
-                let form = form_of(name, bytes);
-                let read = loose::read(name, &form, bytes, self.config.timezone);
-                let file = read.map_err(|why| {
+                let read = self.reader.whole(name, bytes);
+                let (text, _) = read.map_err(|why| {
                     Failure::new(Exit::Input, format!("cannot read the stored {name}")).hint(why)
                 })?;
-                around.input = file.context;
-                around.private = file.publish == Some(false);
-                let texts = file.texts.into_iter().map(|(id, text)| SourceText { id, text });
-                (Map::new(), texts.collect())
+                (around.input, around.private) = (text.context, text.private);
+                (Map::new(), text.texts)
             }
         };
         around.private |= publish::said_within(&Value::Object(inputs.clone())) == Some(false);

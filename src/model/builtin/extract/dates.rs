@@ -14,6 +14,7 @@ use super::super::lexicon::{DayWord, Phrases, lexicon};
 use super::super::text::Text;
 use super::super::text::words::{Token, fold};
 use super::Mention;
+use super::corrected::{Named, TakenBack, may_take_back, taken_back};
 
 /// Most tokens between a date and its time of day: about one clause. A time further away belongs to
 /// something else.
@@ -61,6 +62,12 @@ impl DateTimeMention {
             None => date,
         })
     }
+
+    /// It stays a mention without a day and an hour.
+    fn drop_day(&mut self) {
+        (self.date, self.last, self.clock, self.until) = (None, None, None, None);
+        self.half_unknown = false;
+    }
 }
 
 /// The first date a text states by itself: how anchors are read.
@@ -97,6 +104,17 @@ pub(crate) fn find_from(
     scan(text, written, |part| own[part])
 }
 
+/// The sentences that a later one says are wrong: `We meet on Friday. No, on Monday.` Each with the one that says so.
+pub(crate) fn corrections(text: &Text<'_>) -> Vec<(usize, usize)> {
+    if !may_take_back(text) {
+        return Vec::new();
+    }
+    // Which day a weekday is does not matter here.
+    let any_day = NaiveDate::from_ymd_opt(2001, 1, 1);
+    let (found, denied) = scan_sentences(text, |_| any_day, |_| None);
+    taken_back(text, &named(&found, &denied)).sentences.into_iter().collect()
+}
+
 /// The first full date of a text whose full dates are all of one year: dates without their year are
 /// of that time too. It is no today: what is relative stays unsaid.
 fn own_anchor(found: &[DateTimeMention]) -> Option<NaiveDate> {
@@ -110,7 +128,41 @@ fn scan(
     anchor_of: impl Fn(usize) -> Option<NaiveDate>,
     own_of: impl Fn(usize) -> Option<NaiveDate>,
 ) -> Vec<DateTimeMention> {
-    let mut found = Vec::new();
+    let (mut found, denied) = scan_sentences(text, anchor_of, own_of);
+    if found.is_empty() || !may_take_back(text) {
+        return found;
+    }
+    let TakenBack { days, hours, .. } = taken_back(text, &named(&found, &denied));
+    for at in days {
+        found[at].drop_day();
+    }
+    for at in hours {
+        (found[at].clock, found[at].until) = (None, None);
+        found[at].half_unknown = true;
+    }
+    found
+}
+
+/// What is named, with the days that the sentences of `found` deny by themselves.
+fn named(found: &[DateTimeMention], denied: &[Option<NaiveDate>]) -> Vec<Named> {
+    let all = found.iter().zip(denied).map(|(when, denied)| Named {
+        sentence: when.mention.sentence,
+        start: when.mention.start,
+        end: when.mention.end,
+        date: when.date.or(*denied),
+        has_clock: when.clock.is_some(),
+        is_denied: denied.is_some(),
+    });
+    all.collect()
+}
+
+/// What each sentence names by itself, and for each the day that its sentence denies.
+fn scan_sentences(
+    text: &Text<'_>,
+    anchor_of: impl Fn(usize) -> Option<NaiveDate>,
+    own_of: impl Fn(usize) -> Option<NaiveDate>,
+) -> (Vec<DateTimeMention>, Vec<Option<NaiveDate>>) {
+    let (mut found, mut denied) = (Vec::new(), Vec::new());
     for sentence in 0..text.sentences.len() {
         let first = found.len();
         let part = text.sentences[sentence].part;
@@ -119,9 +171,12 @@ fn scan(
         let replaced = Replaced::of(text, sentence, &mut found[first..]);
         replaced.drop_clocks(first, &mut found);
         join_clocks(text, sentence, first, &mut found);
+        let days: Vec<Option<NaiveDate>> = found[first..].iter().map(|when| when.date).collect();
         replaced.drop_days(&mut found[first..]);
+        let dropped = days.into_iter().zip(&found[first..]);
+        denied.extend(dropped.map(|(day, when)| day.filter(|_| when.date.is_none())));
     }
-    found
+    (found, denied)
 }
 
 struct Scanner<'t, 'a> {
@@ -603,10 +658,7 @@ impl Replaced {
         let is_within = |when: &DateTimeMention| {
             self.starts.range(when.mention.start..when.mention.end).next().is_some()
         };
-        for when in found.iter_mut().filter(|when| is_within(when)) {
-            (when.date, when.last, when.clock, when.until) = (None, None, None, None);
-            when.half_unknown = false;
-        }
+        found.iter_mut().filter(|when| is_within(when)).for_each(DateTimeMention::drop_day);
     }
 }
 
@@ -1197,6 +1249,100 @@ mod tests {
             let is_named = source.starts_with("We");
             assert_eq!(all.iter().any(|when| !when.is_empty()), is_named, "{source}");
         }
+    }
+
+    #[test]
+    fn a_day_that_a_later_sentence_takes_back_is_no_day_of_the_text() {
+        for (source, expected) in [
+            ("We meet on Friday. No, on Monday.", "2026-02-16"),
+            ("We meet on Friday. Sorry, that is wrong. We meet on Monday.", "2026-02-16"),
+            ("We meet on Friday. Sorry, Monday.", "2026-02-16"),
+            ("We meet on Friday. Correction: Monday.", "2026-02-16"),
+            ("The review is on Friday. It was moved to Monday.", "2026-02-16"),
+            ("The review is on Friday. The review has been postponed to Monday.", "2026-02-16"),
+            ("The review is on Friday. The new date is Monday.", "2026-02-16"),
+            ("The meeting is on 3 May 2026. It is on 10 May 2026 now.", "2026-05-10"),
+            ("The meeting on 3 May 2026 is cancelled. It is on 10 May 2026 now.", "2026-05-10"),
+            ("The meeting on 3 May 2026 is cancelled. We meet on 10 May 2026.", "2026-05-10"),
+            ("Cancelled: meeting on 3 May 2026. We meet on 10 May 2026.", "2026-05-10"),
+            ("We cannot meet on Friday. Let us meet on Monday.", "2026-02-16"),
+            ("We meet on Friday. Friday does not work. How about Monday?", "2026-02-16"),
+            ("We meet on Friday. We meet not on Friday but on Monday.", "2026-02-16"),
+            ("Wir treffen uns am Freitag. Nein, am Montag.", "2026-02-16"),
+            (
+                "Die Sitzung ist am Freitag und dauert lange. Sie wurde auf Montag verschoben.",
+                "2026-02-16",
+            ),
+            (
+                "Die Sitzung am 3. Mai 2026 fällt aus. Wir treffen uns am 10. Mai 2026.",
+                "2026-05-10",
+            ),
+            ("Die Probe ist am Freitag. Der neue Termin ist am Montag.", "2026-02-16"),
+            ("Nos vemos el viernes en la oficina. No, el lunes.", "2026-02-16"),
+            ("Nos vemos el viernes en la oficina. Perdón, el lunes.", "2026-02-16"),
+            (
+                "La reunión del 3 de mayo de 2026 se cancela. Nos vemos el 10 de mayo de 2026.",
+                "2026-05-10",
+            ),
+            ("La reunión es el viernes. La nueva fecha es el lunes.", "2026-02-16"),
+            ("On se voit vendredi. Non, lundi.", "2026-02-16"),
+            ("La réunion du 3 mai 2026 est annulée. On se voit le 10 mai 2026.", "2026-05-10"),
+            ("La réunion est vendredi. Elle est reportée à lundi.", "2026-02-16"),
+            ("Ci vediamo il 3 maggio 2026. No, il 5 maggio 2026.", "2026-05-05"),
+            ("A reunião é em 3 de maio de 2026. Não, em 5 de maio de 2026.", "2026-05-05"),
+        ] {
+            let all = found(source, Some("2026-02-11"));
+            let dated: Vec<&str> =
+                all.iter().map(String::as_str).filter(|when| !when.is_empty()).collect();
+            assert_eq!(dated, [expected], "{source}");
+        }
+        for source in [
+            "The meeting on 3 May 2026 is cancelled.",
+            "Die Sitzung am 3. Mai 2026 wurde abgesagt.",
+            "La reunión del 3 de mayo de 2026 fue cancelada.",
+            "La réunion du 3 mai 2026 est annulée.",
+            "We meet on Friday. No, not on Friday.",
+        ] {
+            let all = found(source, Some("2026-02-11"));
+            assert!(all.iter().all(|when| when.is_empty()), "{source}: {all:?}");
+        }
+        let hours = found("We meet on Friday at 10:00. No, at 11:00.", Some("2026-02-11"));
+        assert_eq!(hours, ["2026-02-13", "11:00"]);
+        for (source, expected) in [
+            ("The form is due on Friday. The picnic is on Monday.", ["2026-02-13", "2026-02-16"]),
+            (
+                "We meet on Friday. No problem, the form is due on Monday.",
+                ["2026-02-13", "2026-02-16"],
+            ),
+            ("We meet on Friday. The fair was moved to Monday.", ["2026-02-13", "2026-02-16"]),
+            (
+                "Your stay is cancelled unless you pay by Friday. We close on Monday.",
+                ["2026-02-13", "2026-02-16"],
+            ),
+            ("Send it by Friday. Do not send it after Monday.", ["2026-02-13", "2026-02-16"]),
+            (
+                "We meet on Friday. No, Friday is right. Bring the keys on Monday.",
+                ["2026-02-13", "2026-02-13"],
+            ),
+        ] {
+            let all = found(source, Some("2026-02-11"));
+            assert_eq!(all[..2], expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn a_sentence_that_is_corrected_is_known_without_a_day_to_count_from() {
+        let of = |source: &str| {
+            let text = Text::new(vec![Part { id: "a", text: source }]);
+            corrections(&text)
+        };
+        assert_eq!(of("We meet on Friday. No, on Monday."), [(0, 1)]);
+        assert_eq!(
+            of("The form is due. We meet on Friday. That is wrong. It is Monday."),
+            [(1, 3)]
+        );
+        assert_eq!(of("The meeting on Friday is cancelled. We meet on Monday."), []);
+        assert_eq!(of("We meet on Friday. The form is due on Monday."), []);
     }
 
     #[test]

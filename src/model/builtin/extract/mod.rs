@@ -1,6 +1,7 @@
 //! Things a text mentions, found by rules and never made up: dates and times, amounts, addresses,
 //! names, cues. Every finding is a byte range of one part with the sentence it stands in.
 
+mod corrected;
 pub mod cues;
 pub mod dates;
 pub mod names;

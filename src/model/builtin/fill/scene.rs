@@ -9,7 +9,7 @@ use super::super::extract::Mention;
 use super::super::extract::cues::{Index, decided, with_purpose};
 use super::super::extract::dates::{self, DateTimeMention};
 use super::super::lexicon::{Purpose, lexicon};
-use super::super::rank::antecedents::{Leaning, leaning};
+use super::super::rank::antecedents::{Leaning, corrected_by, leaning};
 use super::super::rank::select::{Budget, Quoted, compose, pick};
 use super::super::rank::{Matrix, quality, score};
 use super::super::text::blocks::{Block, Role};
@@ -387,6 +387,11 @@ impl<'t, 'a> Scene<'t, 'a> {
                 && self.speaks(at, who)
                 && self.text.tokens_of(at).len() >= over.least_words
         });
+        // In a list each sentence stands alone. What is asked for stays asked for, whatever its day.
+        let is_task = over.asks
+            || matches!(over.marked, Some(Marked::Tasks))
+            || matches!(over.purpose, Some(Purpose::Action | Purpose::Pending));
+        found.retain(|&at| is_task || corrected_by(self.text, at).is_none());
         if over.opening {
             found.retain(|&at| self.tells(at));
             found.truncate(1);
@@ -498,7 +503,9 @@ impl<'t, 'a> Scene<'t, 'a> {
                 let worth = self.scores[a].total_cmp(&self.scores[b]).then(b.cmp(&a));
                 alone(a).cmp(&alone(b)).then(worth)
             });
-            parts.extend(best.map(|best| (self.text.sentences[group[0]].part, best)));
+            let right =
+                |best| corrected_by(self.text, best).filter(|at| allowed(*at)).unwrap_or(best);
+            parts.extend(best.map(|best| (self.text.sentences[group[0]].part, right(best))));
         }
         // Of very many texts those that say most.
         parts.sort_by(|a, b| self.scores[b.1].total_cmp(&self.scores[a.1]).then(a.cmp(b)));

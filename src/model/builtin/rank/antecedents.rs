@@ -2,8 +2,9 @@
 //!
 //! Contract. A sentence leans when it begins with a pronoun, or with a demonstrative before a verb. The words stand in
 //! `[weight]` of the language files. What it leans on is the sentence right before it in running text, and what that
-//! leans on in turn. In a talk the words before may be those of another person: nothing leans there.
+//! leans on in turn. A sentence that a later one says is wrong leans on that one, and the later one on it. In a talk the words before may be those of another person: nothing leans there.
 
+use super::super::extract::dates;
 use super::super::lexicon::lexicon;
 use super::super::text::words::Token;
 use super::super::text::{Role, Text};
@@ -32,6 +33,18 @@ pub(crate) fn leaning(
     allowed: impl Fn(usize) -> bool,
     is_shown: impl Fn(usize) -> bool,
 ) -> Leaning {
+    let other = corrections(text).iter().find_map(|(wrong, right)| match sentence {
+        at if at == *wrong => Some(*right),
+        at if at == *right => Some(*wrong),
+        _ => None,
+    });
+    if let Some(other) = other.filter(|other| !is_shown(*other)) {
+        return match allowed(other) {
+            true => Leaning::On(vec![other]),
+            false if corrected_by(text, sentence).is_some() => Leaning::Deep,
+            false => Leaning::Free,
+        };
+    }
     let mut chain = Vec::new();
     let mut at = sentence;
     while leans(text, at) {
@@ -48,6 +61,16 @@ pub(crate) fn leaning(
         at = before;
     }
     if chain.is_empty() { Leaning::Free } else { Leaning::On(chain) }
+}
+
+/// The sentences that a later one says are wrong, each with that one.
+fn corrections<'t>(text: &'t Text<'_>) -> &'t [(usize, usize)] {
+    text.corrections.get_or_init(|| dates::corrections(text))
+}
+
+/// The later sentence that says that a sentence is wrong.
+pub(crate) fn corrected_by(text: &Text<'_>, sentence: usize) -> Option<usize> {
+    corrections(text).iter().find(|(wrong, _)| *wrong == sentence).map(|(_, right)| *right)
 }
 
 /// Whether two sentences follow each other in running text.
@@ -149,6 +172,18 @@ mod tests {
         ] {
             assert!(!leaning_words(source), "{source}");
         }
+    }
+
+    #[test]
+    fn a_sentence_that_is_wrong_is_shown_with_the_one_that_says_so() {
+        let source = "The pump leaks. We meet on Friday. No, on Monday.";
+        let text = Text::new(vec![Part { id: "a", text: source }]);
+        let leaning_on = |at| leaning(&text, at, |_| true, |_| false);
+        assert_eq!(leaning_on(0), Leaning::Free);
+        assert_eq!(leaning_on(1), Leaning::On(vec![2]));
+        assert_eq!(leaning_on(2), Leaning::On(vec![1]));
+        assert_eq!(leaning(&text, 1, |at| at == 1, |_| false), Leaning::Deep);
+        assert_eq!(leaning(&text, 1, |_| true, |at| at == 2), Leaning::Free);
     }
 
     #[test]

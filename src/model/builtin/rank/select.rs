@@ -14,7 +14,7 @@ use super::super::text::hash::Fast;
 use super::super::text::inline;
 use super::super::text::tables::{self, Record, Row};
 use super::super::text::{Text, lines, manuals};
-use super::antecedents::{Leaning, leaning};
+use super::antecedents::{Leaning, corrected_by, leaning};
 use super::{Matrix, quality};
 
 /// Weight of likeness to what is already picked.
@@ -112,7 +112,8 @@ pub fn pick(
     }
     // Where every sentence leans on more than there is room for, the best one stands alone.
     if picked.is_empty() && budget.sentences > 0 {
-        picked.extend(order.first());
+        let is_right = |at: &&usize| corrected_by(text, **at).is_none();
+        picked.extend(order.iter().find(is_right).or(order.first()));
     }
     picked.sort_unstable();
     picked

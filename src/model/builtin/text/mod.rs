@@ -73,6 +73,8 @@ pub struct Text<'a> {
     pub(crate) asides: OnceLock<Vec<bool>>,
     /// How much the place of each sentence counts, found on first use.
     pub(crate) leads: OnceLock<Vec<f64>>,
+    /// Sentences that a later one says are wrong, each with that one, found on first use.
+    pub(crate) corrections: OnceLock<Vec<(usize, usize)>>,
 }
 
 impl<'a> Text<'a> {
@@ -98,6 +100,7 @@ impl<'a> Text<'a> {
             history: OnceLock::new(),
             asides: OnceLock::new(),
             leads: OnceLock::new(),
+            corrections: OnceLock::new(),
         };
         for (index, part) in parts.iter().enumerate() {
             let titles = if index == 0 { titles } else { &[] };
