@@ -215,18 +215,51 @@ fn is_invisible(c: char) -> bool {
 
 /// A space that does not end a line, also one that does not break or is thin.
 fn is_space(c: char) -> bool {
-    matches!(c, ' ' | '\u{a0}' | '\u{2007}' | '\u{2009}' | '\u{202f}')
+    matches!(c, ' ' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
 /// Digits of other scripts, by their zero.
 const ZEROS: [char; 4] = ['\u{660}', '\u{6f0}', '\u{966}', '\u{9e6}'];
 /// Longest name of a sign between `&` and `;`.
-const REFERENCE_BYTES: usize = 8;
+const REFERENCE_BYTES: usize = 16;
+/// Names that HTML has for signs in addresses, in numbers and around secrets.
+const NAMED_SIGNS: [(&str, char); 26] = [
+    ("commat", '@'),
+    ("period", '.'),
+    ("plus", '+'),
+    ("hyphen", '-'),
+    ("dash", '-'),
+    ("lowbar", '_'),
+    ("sol", '/'),
+    ("colon", ':'),
+    ("equals", '='),
+    ("lpar", '('),
+    ("rpar", ')'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("nbsp", '\u{a0}'),
+    ("ensp", '\u{2002}'),
+    ("emsp", '\u{2003}'),
+    ("numsp", '\u{2007}'),
+    ("thinsp", '\u{2009}'),
+    ("shy", '\u{ad}'),
+    ("zwnj", '\u{200c}'),
+    ("zwj", '\u{200d}'),
+    ("NoBreak", '\u{2060}'),
+    ("ZeroWidthSpace", '\u{200b}'),
+];
 
 /// Whether a sign of the text may be written in another way, or not be seen.
 fn has_other_signs(text: &str) -> bool {
     let is_other = |c: char| !c.is_ascii() && (is_invisible(c) || of_other_form(c).is_some());
-    text.contains(is_other) || ["%40", "&#", "&commat;"].iter().any(|sign| text.contains(sign))
+    let is_named = |(at, _): (usize, &str)| reference(&text[at + 1..]).is_some();
+    text.contains(is_other)
+        || text.contains("%40")
+        || text.match_indices('&').any(is_named)
+        || text.match_indices("\\u").any(|(at, _)| escaped(&text[at..]).is_some())
 }
 
 /// The ordinary sign for a wide one, or for a digit of another script.
@@ -248,6 +281,9 @@ fn sign_at(text: &str) -> (Option<char>, usize) {
     if let Some(found) = text.strip_prefix('&').and_then(reference) {
         return (Some(found.0).filter(|c| !is_invisible(*c)), 1 + found.1);
     }
+    if let Some(c) = escaped(text) {
+        return (Some(c).filter(|c| !is_invisible(*c)), ESCAPE_BYTES);
+    }
     let Some(c) = text.chars().next() else { return (None, 0) };
     let sign = (!is_invisible(c)).then(|| of_other_form(c).unwrap_or(c));
     (sign, c.len_utf8())
@@ -259,10 +295,24 @@ fn reference(name: &str) -> Option<(char, usize)> {
     let code = match name[..end].strip_prefix('#') {
         Some(hex) if hex.starts_with(['x', 'X']) => u32::from_str_radix(&hex[1..], 16).ok()?,
         Some(number) => number.parse().ok()?,
-        None => (&name[..end] == "commat").then_some(u32::from('@'))?,
+        None => {
+            let named = NAMED_SIGNS.iter().find(|(known, _)| *known == &name[..end]);
+            named.map(|(_, sign)| u32::from(*sign))?
+        }
     };
     let sign = char::from_u32(code).filter(|c| !c.is_control())?;
     Some((sign, end + 1))
+}
+
+/// Bytes of a sign as JSON escapes it.
+const ESCAPE_BYTES: usize = 6;
+
+/// The sign that a text of JSON writes as `\u00a0`.
+fn escaped(text: &str) -> Option<char> {
+    let hex = text.strip_prefix("\\u")?.get(..ESCAPE_BYTES - 2)?;
+    let is_hex = hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let code = u32::from_str_radix(hex, 16).ok().filter(|_| is_hex)?;
+    char::from_u32(code).filter(|c| !c.is_control())
 }
 
 /// The words in at most `bytes` bytes before a place on the same line, in lower case and without the signs

@@ -105,7 +105,8 @@ fn card_end(text: &str) -> Option<usize> {
         let signs = &signs[..count];
         let is_usual =
             || is_written_usually(&text[..end]) || (begins_with_four(text) && is_of_network(signs));
-        (ends_here(text, end) && is_card(signs) && is_usual()).then_some(end)
+        let is_one = || is_card(signs) && is_usual() && !is_amount(&text[..end]);
+        (ends_here(text, end) && is_one()).then_some(end)
     })
 }
 
@@ -119,6 +120,13 @@ fn is_written_usually(number: &str) -> bool {
         is_separated = !is_digit;
         is_usual
     })
+}
+
+/// Whether a number has a space between its thousands, as an amount has and no card.
+fn is_amount(number: &str) -> bool {
+    let mut groups = number.split(|c: char| !c.is_ascii_digit()).map(str::len).peekable();
+    let first = groups.next().unwrap_or_default();
+    first <= 3 && groups.peek().is_some() && groups.all(|digits| digits == 3)
 }
 
 /// Whether the first group has four digits, as on a card. The first group of an amount has at most three.

@@ -29,7 +29,11 @@ fn cases() -> Vec<Case> {
         if line.starts_with('#') {
             continue;
         }
-        let line = line.replace("\\n", "\n").replace("\\s", "\u{a0}").replace("\\z", "\u{200b}");
+        let line = line
+            .replace("\\n", "\n")
+            .replace("\\s", "\u{a0}")
+            .replace("\\z", "\u{200b}")
+            .replace("\\b", "\\");
         let (mut text, mut secrets) = (String::new(), Vec::new());
         for (at, part) in line.split('⟦').enumerate() {
             match part.split_once('⟧') {
@@ -142,6 +146,27 @@ fn the_time_grows_with_the_text_and_no_faster() {
         "mysql -pa ",
         "-u a -p ",
         "abc8Q~",
+        "password:\n",
+        "password:\n\"",
+        "password\n- ",
+        "password:\nsix words on a line ",
+        "token: the ",
+        "token: a b c d ",
+        "password: \\\"",
+        "\\\"",
+        "\\",
+        "pat0123456789abcd.",
+        "keyAB1cdEFgh23ijKL",
+        "1//",
+        "1/a",
+        "EAA",
+        "AC0123456789abcdef0123456789abcdef:",
+        "123456789012345|",
+        "&nbsp;",
+        "1&nbsp;",
+        "&",
+        "\\u00a0",
+        "\\u",
     ];
     let time = |text: &str| {
         let start = Instant::now();

@@ -29,7 +29,7 @@ const fn certain(start: &'static str, least: usize) -> Form {
 }
 
 /// The forms of well-known services.
-const FORMS: [Form; 64] = [
+const FORMS: [Form; 76] = [
     form("sk-", 20),
     form("sk_", 16),
     form("pk_", 16),
@@ -94,6 +94,18 @@ const FORMS: [Form; 64] = [
     form("glc_", 24), // Grafana
     certain("figd_", 20),
     form("EAAA", 40), // Square
+    form("EAA", 60),
+    form("IGQV", 60),
+    form("IGAA", 60), // Facebook, Instagram
+    form("pat-na1-", 30),
+    form("pat-eu1-", 30), // HubSpot
+    form("xkeysib-", 40), // Brevo
+    form("shpca_", 20),
+    form("shppa_", 20), // Shopify
+    form("pk.eyJ", 40),
+    form("sk.eyJ", 40), // Mapbox
+    form("lsv2_", 30),
+    form("sl.", 60), // Dropbox
 ];
 
 /// Words after which `:` or `=` announces a secret; `_` and `-` between words count as spaces. A name that ends with one after `_`, `-`, `.` or a
@@ -205,6 +217,37 @@ const CALLS: [&str; 5] = ["bearer", "basic", "-u", "--user", "-p"];
 /// Words before a label that belongs to a sentence.
 const ARTICLES: [&str; 12] =
     ["a", "the", "his", "her", "their", "un", "una", "el", "la", "ein", "eine", "le"];
+/// What stands behind a label without quotes where there is no secret: what programs write for nothing, for yes and no, and
+/// for the kind of a value.
+const NO_VALUES: [&str; 18] = [
+    "null",
+    "none",
+    "nil",
+    "undefined",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "string",
+    "str",
+    "bytes",
+    "number",
+    "bool",
+    "boolean",
+    "int",
+    "integer",
+    "any",
+    "object",
+];
+/// Labels that are ordinary words too: "token: the smallest unit of a text".
+const ORDINARY: [&str; 9] =
+    ["token", "secret", "pass", "pin", "otp", "bearer", "credential", "credentials", "clave"];
+/// Words behind an ordinary word after such a label that make a sentence of it.
+const SENTENCE_WORDS: usize = 3;
+/// Words of a label that has a line of its own.
+const ALONE_WORDS_MAX: usize = 3;
+/// Backslashes before a quote: a text in a text in a text has seven.
+const ESCAPES_MAX: usize = 7;
 /// Bytes of a key that must hold a digit, and in which its least length is counted.
 const FORM_BYTES: usize = 512;
 /// Fewest letters of a key without a digit.
@@ -231,7 +274,8 @@ pub(super) fn find(text: &str, found: &mut Vec<Range<usize>>) {
         }
         let in_address =
             (c == '/' && text[at..].starts_with("//")).then(|| in_address(text, at + 2)).flatten();
-        let by_label = || (after_sign && !is_mark(c)).then(|| labelled(text, at)).flatten();
+        let may_begin = after_sign && !is_mark(c) && !is_escaped_quote(&text[at..]);
+        let by_label = || may_begin.then(|| labelled(text, at)).flatten();
         let by_form =
             || starts_word.then(|| formed(&text[at..])).flatten().map(|length| at..at + length);
         if let Some(secret) = in_address.or_else(by_label).or_else(by_form) {
@@ -287,17 +331,27 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
     let before = text[line..at].trim_end_matches(|c| is_space(c) || c == '\t');
     let quote = before.chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`' | '“' | '«'));
     let bare =
-        before.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*<([{>".contains(c));
+        before.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*<([{>\\".contains(c));
     let value = || value(text, at, quote);
     if let Some(label) = bare.strip_suffix([':', '=', '：']) {
-        let label =
-            label.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]".contains(c));
-        return Some(match announced_by(label, || &text[value()], quote.is_some())? {
+        let label = without_signs(label);
+        let announced = announced_by(label, || &text[value()], quote.is_some())?;
+        let is_prose = || !bare.ends_with('=') && is_sentence(text, label, value());
+        if is_no_secret(text, value(), quote)
+            || announced == Announced::Value && quote.is_none() && is_prose()
+        {
+            return None;
+        }
+        return Some(match announced {
             Announced::Value => value(),
             Announced::Phrase if quote.is_some() => value(),
             Announced::Phrase => phrase(text, at),
             Announced::Header => header_value(text, at),
         });
+    }
+    if text[..line].ends_with('\n') && bare.trim_end_matches(['-', '+', '•', '|', ' ']).is_empty()
+    {
+        return below_label(text, (line, at), quote);
     }
     if is_in_cell(before) || is_in_element(before) {
         let value = value();
@@ -345,6 +399,81 @@ fn labelled(text: &str, at: usize) -> Option<Range<usize>> {
         _ => false,
     };
     announced.then_some(value)
+}
+
+/// A label without the signs behind it: quotes, also escaped ones, and brackets.
+fn without_signs(label: &str) -> &str {
+    label.trim_end_matches(|c: char| is_space(c) || is_quote(c) || "*)]\\".contains(c))
+}
+
+/// Whether what stands behind a label is no secret: nothing, the name of a kind, or the name of another value.
+fn is_no_secret(text: &str, value: Range<usize>, quote: Option<char>) -> bool {
+    let Some(quote) = quote else {
+        let word = &text[value];
+        let is_known = || NO_VALUES.contains(&&*word.to_lowercase());
+        return !word.contains(char::is_alphanumeric) || word.len() < LABEL_BYTES && is_known();
+    };
+    // `"password": {"type": "string"}`.
+    let behind = text[value.end..].trim_start_matches('\\').strip_prefix(quote);
+    behind.is_some_and(|behind| behind.starts_with(':'))
+}
+
+/// Whether a word behind a label begins a sentence: an article, or several ordinary words behind an ordinary word.
+fn is_sentence(text: &str, label: &str, value: Range<usize>) -> bool {
+    let (word, rest) = (&text[value.clone()], &text[value.end..]);
+    if word.len() > LABEL_BYTES || looks_secret(word) {
+        return false;
+    }
+    let line = &rest[..rest.len().min(ceil(rest, LABEL_BYTES))];
+    let line = line.split(['\n', '.', ',', ';', ':']).next().unwrap_or_default();
+    let follow = if line.starts_with(' ') { line.split_whitespace().count() } else { 0 };
+    let is_ordinary = || {
+        let label = label.to_lowercase();
+        ORDINARY.iter().any(|one| ends_with_word(&label, one))
+    };
+    let is_article = ARTICLES.contains(&&*word.to_lowercase());
+    follow > 0 && is_article
+        || follow >= SENTENCE_WORDS && word.chars().all(char::is_lowercase) && is_ordinary()
+}
+
+/// The secret that begins a line, when the line above it is its label, or ends with it.
+fn below_label(
+    text: &str,
+    (line, at): (usize, usize),
+    quote: Option<char>,
+) -> Option<Range<usize>> {
+    let above = text[floor(text, line.saturating_sub(LABEL_BYTES))..line].trim_end();
+    let above = above.rsplit('\n').next()?;
+    // YAML has a sign behind the colon where the value has lines of its own.
+    let above = above.trim_end_matches(['|', '>', '-', '*', '_', '`', ' ', '\t']);
+    let value = value(text, at, quote);
+    let word = &text[value.clone()];
+    let behind = text[value.end..]
+        .trim_start_matches(|c: char| is_quote(c) || "*.,;!?)]}\\ \t\r".contains(c));
+    let is_alone = behind.is_empty() || behind.starts_with('\n');
+    let Some(label) = above.strip_suffix([':', '=', '：']).map(without_signs) else {
+        let label = above.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+        let is_label = BARE_LABELS.contains(&&*label) && is_alone && looks_secret(word);
+        return (is_label && !word.contains("://")).then_some(value);
+    };
+    match announced_by(label, || word, quote.is_some())? {
+        _ if is_no_secret(text, value.clone(), quote) || word.contains("://") => None,
+        Announced::Value | Announced::Phrase if quote.is_some() => Some(value),
+        Announced::Phrase => {
+            let words = phrase(text, at);
+            let ends = text[words.end..].trim_start_matches([' ', '\t', '\r']);
+            (ends.is_empty() || ends.starts_with('\n')).then_some(words)
+        }
+        Announced::Header => {
+            text[line..at].starts_with([' ', '\t']).then(|| header_value(text, at))
+        }
+        Announced::Value => {
+            let words = words_before(label, label.len(), LABEL_BYTES);
+            let is_word = words.len() <= ALONE_WORDS_MAX
+                && words.last().is_some_and(|word| BARE_LABELS.contains(&&**word));
+            (is_alone && word.len() >= 4 && (is_word || looks_secret(word))).then_some(value)
+        }
+    }
 }
 
 /// What a label before a colon announces.
@@ -451,7 +580,7 @@ fn value(text: &str, at: usize, quote: Option<char>) -> Range<usize> {
             same => same,
         };
         let line = rest.find('\n').unwrap_or(rest.len());
-        if let Some(length) = rest[..line].find(close) {
+        if let Some(length) = quoted(&rest[..line], close, escapes_before_quote(text, at)) {
             return at..at + length;
         }
     }
@@ -461,6 +590,36 @@ fn value(text: &str, at: usize, quote: Option<char>) -> Range<usize> {
     };
     let word = rest.split(ends).next().unwrap_or_default();
     at..at + word.trim_end_matches(['.', ',', ';', ':', ')', ']', '}', '!', '?', '*']).len()
+}
+
+/// Whether a text begins with a quote that is written within another text: `\"`.
+fn is_escaped_quote(text: &str) -> bool {
+    let escapes = text.bytes().take(ESCAPES_MAX).take_while(|byte| *byte == b'\\').count();
+    escapes > 0 && text[escapes..].starts_with(is_quote)
+}
+
+/// The backslashes before the quote that stands before `at`: the text is then written within another text.
+fn escapes_before_quote(text: &str, at: usize) -> usize {
+    let before = text[..at].trim_end_matches(|c| is_space(c) || c == '\t');
+    let mut before = before.chars().rev();
+    before.next();
+    before.take(ESCAPES_MAX).take_while(|c| *c == '\\').count()
+}
+
+/// The length of a text up to the quote that ends it. A quote within it has more backslashes than the one before it.
+fn quoted(text: &str, close: char, escapes: usize) -> Option<usize> {
+    let mut before = 0;
+    for (at, c) in text.char_indices() {
+        let ends = match escapes {
+            0 => before % 2 == 0,
+            _ => before <= escapes,
+        };
+        if c == close && ends {
+            return Some(if escapes == 0 { at } else { at - before });
+        }
+        before = if c == '\\' { before + 1 } else { 0 };
+    }
+    None
 }
 
 /// From `at`, the words of a line up to a sign, without the blanks behind them.
@@ -527,8 +686,48 @@ fn by_shape(text: &str) -> Option<usize> {
     for (start, length) in [("AC", 34), ("SK", 34), ("key-", 36)] {
         // Twilio, Mailgun: 32 hexadecimal digits.
         if text.starts_with(start) && hex(start.len()) == 32 && ends(length) {
-            return Some(length);
+            // The token of an account of Twilio stands behind its name.
+            let signs = count(|b| matches!(b, b':' | b' ' | b',' | b'/' | b'|'), length);
+            let token = length + signs;
+            let has_token = (1..=3).contains(&signs) && hex(token) == 32 && ends(token + 32);
+            return Some(if has_token { token + 32 } else { length });
         }
+    }
+    // Mailchimp: the same with the place of its server.
+    if hex(0) == 32 && bytes.get(32..35) == Some(b"-us") {
+        let digits = count(u8::is_ascii_digit, 35);
+        return ((1..=2).contains(&digits) && ends(35 + digits)).then_some(35 + digits);
+    }
+    let alphanumeric = |from: usize| count(u8::is_ascii_alphanumeric, from);
+    // Airtable: a token with its secret part, and a key of before.
+    if text.starts_with("pat") && alphanumeric(3) == 14 && bytes.get(17) == Some(&b'.') {
+        return (hex(18) == 64 && ends(82)).then_some(82);
+    }
+    if text.starts_with("key") && alphanumeric(3) == 14 && ends(17) {
+        let among = |of: fn(&u8) -> bool| bytes[3..17].iter().filter(|b| of(b)).count();
+        let is_mixed = among(u8::is_ascii_uppercase) >= 3
+            && among(u8::is_ascii_lowercase) >= 2
+            && among(u8::is_ascii_digit) >= 1;
+        return is_mixed.then_some(17);
+    }
+    // Refresh tokens of Google.
+    for (start, least) in [("1//", 30), ("1/", 43)] {
+        let rest = text.strip_prefix(start).map_or(0, |_| word(start.len()));
+        if rest >= least {
+            let part = &bytes[start.len()..start.len() + rest];
+            let has = |of: fn(&u8) -> bool| part.iter().any(of);
+            let is_mixed = has(u8::is_ascii_uppercase)
+                && has(u8::is_ascii_lowercase)
+                && has(u8::is_ascii_digit);
+            let all = bytes[start.len()..].iter().take_while(|b| is_key_byte(**b)).count();
+            return is_mixed
+                .then(|| text[..start.len() + all].trim_end_matches(['.', '-', '/']).len());
+        }
+    }
+    // An app of Facebook: its number and its secret.
+    let number = count(u8::is_ascii_digit, 0);
+    if (13..=17).contains(&number) && bytes.get(number) == Some(&b'|') && word(number + 1) == 27 {
+        return Some(number + 28);
     }
     // A client secret of Azure: three characters, a digit, `Q~`, and 31 to 35 more.
     if bytes.get(3).is_some_and(u8::is_ascii_digit) && bytes.get(4..6) == Some(b"Q~") {
@@ -567,8 +766,11 @@ fn by_shape(text: &str) -> Option<usize> {
 
 /// Whether the text ends with the word, and no letter stands before it.
 fn ends_with_word(text: &str, word: &str) -> bool {
-    text.strip_suffix(word)
-        .is_some_and(|head| !head.chars().next_back().is_some_and(char::is_alphanumeric))
+    // A text within a text has `\n` for the end of a line.
+    let is_end_of_line = |head: &str| ["\\n", "\\r", "\\t"].iter().any(|end| head.ends_with(end));
+    text.strip_suffix(word).is_some_and(|head| {
+        !head.chars().next_back().is_some_and(char::is_alphanumeric) || is_end_of_line(head)
+    })
 }
 
 fn is_word(c: char) -> bool {
