@@ -895,6 +895,132 @@ fn exports_in_the_home_that_hold_what_went_go_and_files_of_a_person_stay() {
     assert!(!out.join("run").exists());
 }
 
+/// Files that a command wrote where a person named a place may hold words of a text, and no id of a summary.
+#[test]
+fn files_with_words_of_a_text_are_named_and_nothing_is_written_where_nobody_looks() {
+    let world = plain_world();
+    let text = world.files.path().join("texts/notes/garden.md");
+    let text = text.to_str().unwrap();
+    for folder in ["recordings", "own"] {
+        std::fs::create_dir_all(world.home.path(folder)).unwrap();
+    }
+    let recording = world.home.path("recordings/garden.jsonl");
+    world.home.ok(&["flow", "run", FREE, "--input", text, "--record", recording.to_str().unwrap()]);
+    assert!(has_words(&std::fs::read(&recording).unwrap()));
+    std::fs::write(
+        world.home.path("own/diary.md"),
+        "The fence of my neighbour is blue, and mine is not.\n",
+    )
+    .unwrap();
+    let told: Value =
+        serde_json::from_str(&world.home.ok(&["--json", "forget", "texts/notes/garden.md"]))
+            .unwrap();
+    let [left] = told["left_in"].as_array().unwrap().as_slice() else { panic!("{told}") };
+    assert!(left.as_str().unwrap().ends_with("recordings/garden.jsonl"), "{told}");
+    assert_eq!(world.found(), ["recordings/garden.jsonl"]);
+    let within = |name: &str| world.home.path(name).display().to_string();
+    for args in [
+        &["flow", "run", FREE, "--input", text, "--record", &within("run/garden.jsonl")][..],
+        &["flow", "batch", "export", FREE, "--input", text, "--into", &within("buses/batch")],
+        &["flow", "compare", FREE, "--inputs", text, "--out", &within("run/page.html")],
+    ] {
+        let refused = world.home.run(args);
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(why.contains("the home keeps for itself"), "{why}");
+    }
+    assert_eq!(world.found(), ["recordings/garden.jsonl"]);
+}
+
+/// Who forgets a file does not want its text back when the file changes in a folder that is watched.
+#[test]
+fn a_forgotten_file_of_a_watched_folder_stays_out_until_a_person_adds_it() {
+    let files = tempfile::tempdir().unwrap();
+    let notes = files.path().join("notes");
+    std::fs::create_dir_all(&notes).unwrap();
+    let home =
+        Home::new(&format!("{QUICK}[[watch]]\nfolder = {:?}\n", notes.display().to_string()));
+    let write = |name: &str, text: &str| std::fs::write(notes.join(name), text).unwrap();
+    let look = || String::from_utf8_lossy(&home.run(&["drain", "--folders"]).stderr).into_owned();
+    write("garden.md", NOTE);
+    write("bicycle.md", KEPT);
+    look();
+    assert_eq!(home.items().len(), 2);
+    home.ok(&["forget", "notes/garden.md"]);
+    write(
+        "garden.md",
+        "# Garden\n\nThe zucchini was moved on 9 June, and Theobald waters it until Friday.\n",
+    );
+    write(
+        "bicycle.md",
+        "# Bicycle\n\nThe bicycle was sold on 9 June for 200 EUR, and Ana has the key.\n",
+    );
+    let told = look();
+    assert!(
+        told.contains("garden.md was forgotten on") && told.contains("`summarizer add`"),
+        "{told}"
+    );
+    assert_eq!(found_in(&home), Vec::<String>::new());
+    assert!(home.ok(&["read", "notes/bicycle.md"]).contains("sold"), "others are taken in");
+    for command in ["status", "doctor"] {
+        let told = String::from_utf8_lossy(&home.run(&[command]).stdout).into_owned();
+        assert!(told.contains("notes/garden.md") && told.contains("left out"), "{told}");
+    }
+    write(
+        "garden.md",
+        "# Garden\n\nThe zucchini was moved again on 10 June, and Theobald waters it until Friday.\n",
+    );
+    assert!(!look().contains("was forgotten on"), "it is told once");
+    assert_eq!(found_in(&home), Vec::<String>::new());
+    let added = home.run(&["add", notes.join("garden.md").to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&added.stderr).into_owned();
+    assert!(
+        told.contains("it was forgotten on") && told.contains("its new text was taken in"),
+        "{told}"
+    );
+    assert!(!home.ok(&["status"]).contains("left out"));
+    write(
+        "garden.md",
+        "# Garden\n\nThe zucchini is eaten since 11 June, and Theobald has the recipe until Friday.\n",
+    );
+    look();
+    assert!(home.ok(&["read", "notes/garden.md"]).contains("eaten"));
+    let same = home.run(&["add", notes.join("garden.md").to_str().unwrap()]);
+    assert!(!String::from_utf8_lossy(&same.stderr).contains("forgotten"));
+    home.ok(&["forget", "notes/garden.md"]);
+    let again = home.run(&["add", notes.join("garden.md").to_str().unwrap()]);
+    let told = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert!(told.contains("the same text is not taken in again"), "{told}");
+    assert_eq!(found_in(&home), Vec::<String>::new());
+}
+
+/// A mail has several headers that name who wrote it, or sent it.
+#[test]
+fn a_mail_is_forgotten_by_everybody_who_wrote_or_sent_it() {
+    let files = tempfile::tempdir().unwrap();
+    let mut mails = String::new();
+    for (number, header) in
+        ["Sender", "Reply-To", "Resent-From", "X-Original-From"].iter().enumerate()
+    {
+        mails.push_str(&format!(
+            "From x@x Tue Feb 10 09:00:00 2026\nFrom: All <all@list.example>\n{header}: Theobald <t@x.example>\n\
+             Message-ID: <{number}@x>\nDate: Tue, 10 Feb 2026 09:00:00 +0100\nSubject: The harpsichord {number}\n\n\
+             The harpsichord of Theobald costs {number}00 EUR on Friday.\n\n"
+        ));
+    }
+    mails.push_str(
+        "From x@x Tue Feb 10 09:00:00 2026\nFrom: All <all@list.example>\nTo: t@x.example\nMessage-ID: <9@x>\n\
+         Date: Tue, 10 Feb 2026 09:00:00 +0100\nSubject: The kite\n\nThe kite flies on Sunday and needs a new tail.\n",
+    );
+    std::fs::write(files.path().join("list.mbox"), mails).unwrap();
+    let home = Home::new(QUICK);
+    home.ok(&["add", files.path().join("list.mbox").to_str().unwrap()]);
+    assert_eq!(home.items().len(), 5);
+    home.ok(&["forget", "--author", "t@x.example"]);
+    assert_eq!(found_in(&home), Vec::<String>::new());
+    assert_eq!(home.items().len(), 1);
+}
+
 /// A text that lies in the home under two names is not forgotten by one of them, and the command says so.
 #[test]
 fn the_same_text_under_another_name_is_named() {

@@ -672,6 +672,8 @@ fn with_labels() -> Vec<(&'static str, String)> {
         ("gmail.eml", mail("g", "X-Gmail-Labels: Inbox,Health")),
         ("coded.eml", mail("c", "X-Gmail-Labels: =?UTF-8?Q?Caf=C3=A9,Health?=")),
         ("words.eml", mail("w", "Keywords: garden,\n health")),
+        ("keys.eml", mail("k", "X-Mozilla-Keys: $label1 Health")),
+        ("blanks.eml", mail("x", "X-Keywords: garden health    ")),
         (
             "gmail.mbox",
             format!(
@@ -702,6 +704,8 @@ fn with_local_only() -> Vec<(&'static str, String)> {
         ("front.md", format!("---\nlocal_only: true\n---\n\n{said}\n")),
         ("flag.md", format!("---\nflags: [local_only]\n---\n\n{said}\n")),
         ("comment.md", format!("<!-- local_only: true -->\n\n{said}\n")),
+        ("tag.md", format!("#local_only\n\n{said}\n")),
+        ("behind.md", format!("{said} #local-only/family\n")),
         ("line.txt", format!("local_only: true\n\n{said}\n")),
         ("field.txt", format!(":local_only: true\n\n{said}\n")),
         ("field.rst", format!("Costs\n=====\n\n:local_only: true\n\n{said}\n")),
@@ -802,6 +806,71 @@ fn every_kind_of_file_carries_what_it_is_filed_under() {
 #[test]
 fn every_kind_of_file_may_say_that_it_stays_here() {
     every_way_keeps(&with_local_only(), "local_only = []");
+}
+
+/// A home names its files from its own folder, so no name of them has the path of the home.
+#[test]
+fn a_rule_about_the_folder_of_the_home_or_one_around_it_holds_for_what_lies_there() {
+    let setup = PrivacySetup::new("local_only = []");
+    let home = &setup.home;
+    let root = home.path("").canonicalize().unwrap();
+    let name = root.file_name().unwrap().to_str().unwrap().to_owned();
+    let around = root.parent().unwrap().display().to_string();
+    let rules = [root.display().to_string(), name, around];
+    for (number, rule) in rules.iter().enumerate() {
+        setup.configure(&format!("local_only = [\"folder:{rule}\"]"), "");
+        for way in ["notes", "mails"] {
+            let (end, head) = match way {
+                "notes" => ("md", String::new()),
+                _ => (
+                    "eml",
+                    format!(
+                        "From: a@x\nMessage-ID: <{number}@x>\nDate: Tue, 10 Feb 2026 09:00:00 +0000\n\n"
+                    ),
+                ),
+            };
+            let file = format!("{way}/{number}.{end}");
+            setup.write(&file, &format!("{head}The {MARK} is paid on {} May.\n", number + 1));
+            home.run(&["add", home.path(&file).to_str().unwrap()]);
+            home.run(&["sum", home.path(&file).to_str().unwrap()]);
+        }
+        setup.ask(&format!("r{number}"), FLOW, &["clients/acme/offer.md"], json!({"n": number}));
+        home.ok(&["drain"]);
+        setup.far_saw_nothing();
+    }
+    setup.configure(&format!("local_only = [\"folder:{}/clients\"]", root.display()), "");
+    setup.write("notes/open.md", "The garden needs water on Sunday.\n");
+    home.run(&["add", home.path("notes/open.md").to_str().unwrap()]);
+    assert!(setup.far.seen().iter().any(|one| one.raw.contains("garden needs")), "others are sent");
+}
+
+/// Imports of before kept no folder, and a rule about one cannot see them.
+#[test]
+fn doctor_names_texts_that_no_rule_about_a_folder_can_see() {
+    let setup = PrivacySetup::new("local_only = [\"folder:clients\"]");
+    let home = &setup.home;
+    home.ok(&["init"]);
+    let files = tempfile::tempdir().unwrap();
+    let clients = files.path().join("clients");
+    std::fs::create_dir_all(&clients).unwrap();
+    let mail = format!(
+        "From: a@x\nMessage-ID: <1@x>\nDate: Tue, 10 Feb 2026 09:00:00 +0000\n\nThe {MARK} is paid.\n"
+    );
+    std::fs::write(clients.join("old.eml"), mail).unwrap();
+    home.ok(&["import", "mail", clients.to_str().unwrap()]);
+    let doctor = || said(&home.run(&["doctor"]));
+    assert!(!doctor().contains("no rule about a folder"), "{}", doctor());
+    let day = home.path("buses/eventbus/daily/2026-02-10.jsonl");
+    let text = std::fs::read_to_string(&day).unwrap();
+    let start = text.find(",\"folder\":\"").unwrap();
+    let end = start + 11 + text[start + 11..].find('"').unwrap() + 1;
+    let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
+    std::fs::write(&day, text).unwrap();
+    let told = doctor();
+    let seen = "no rule about a folder sees 1 text imported before folders were kept: old.eml";
+    assert!(told.contains(seen), "{told}");
+    setup.configure("local_only = [\"label:health\"]", "");
+    assert!(!doctor().contains("no rule about a folder"));
 }
 
 /// A way in: the command, what it is given, its file and the text of the file.
@@ -964,6 +1033,12 @@ fn with_authors() -> Vec<(&'static str, String)> {
         ("dated.eml", mail(&format!("{AUTHOR} <o@x.example>"), &format!("Message-ID: <a@x>\n{date}\n{said}\n"))),
         ("draft.eml", mail(&format!("{AUTHOR} <o@x.example>"), &format!("\n{said}\n"))),
         ("box.mbox", format!("From o@x Tue Feb 10 09:00:00 2026\n{}", mail(AUTHOR, &format!("Message-ID: <b@x>\n{date}\n{said}\n")))),
+        ("sender.eml", mail("All <all@list.example>", &format!("Sender: {AUTHOR} <o@x.example>\nMessage-ID: <se@x>\n{date}\n{said}\n"))),
+        ("answer.eml", mail("All <all@list.example>", &format!("Reply-To: {AUTHOR} <o@x.example>\nMessage-ID: <re@x>\n{date}\n{said}\n"))),
+        ("again.eml", mail("Bo Lind <bo@x.example>", &format!("Resent-From: {AUTHOR} <o@x.example>\nMessage-ID: <ra@x>\n{date}\n{said}\n"))),
+        ("first.eml", mail("All <all@list.example>", &format!("X-Original-From: {AUTHOR} <o@x.example>\nMessage-ID: <xo@x>\n{date}\n{said}\n"))),
+        ("via.eml", mail(&format!("{AUTHOR} via All <all@list.example>"), &format!("Message-ID: <vi@x>\n{date}\n{said}\n"))),
+        ("answered.json", json!({"from": "All <all@list.example>", "reply_to": format!("{AUTHOR} <o@x.example>"), "text": said}).to_string()),
         ("table.eml", attached("t.csv", &format!("author,note\n{AUTHOR},{said}\nBo Lind,{others}\n"))),
         ("chat.eml", attached("c.txt", &format!("[08:15] {AUTHOR}: {said}\n[08:16] Bo Lind: {others}\n"))),
         ("dated.csv", format!("date,author,note\n2026-03-10,{AUTHOR},{said}\n2026-03-11,{AUTHOR},{said}\n")),

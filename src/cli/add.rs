@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::acks::{AckProgress, AckTail, Ended, is_put_off, why};
 use super::failure::{Exit, Failure};
+use super::forgotten_files::ComeAgain;
 use super::home_access::HomeAccess;
 use super::intake::{RequestSettings, not_added, rename_for_home, take_in};
 use super::interrupt::{listen, stopped};
@@ -110,6 +111,7 @@ impl AddArgs {
             report: &taken.report,
             skipped: &taken.skipped,
             gone: &taken.gone,
+            come_again: &taken.come_again,
             is_worked_off: !self.no_wait && !stop.is_raised(),
         };
         if stop.is_raised() {
@@ -306,6 +308,7 @@ struct Imported<'a> {
     report: &'a Report,
     skipped: &'a [Skipped],
     gone: &'a [GoneFile],
+    come_again: &'a ComeAgain,
     /// The requests were given time; what is left of them waits for something.
     is_worked_off: bool,
 }
@@ -334,6 +337,7 @@ impl Imported<'_> {
                 "ids_repeated": self.report.ids_repeated, "other_texts": self.report.other_texts,
                 "other_projects": self.report.other_projects, "open_quotes": self.report.open_quotes,
                 "gone": self.gone.iter().map(|one| &one.name).collect::<Vec<_>>(),
+                "come_again": self.come_again.as_json(),
             }));
         } else {
             let prose = Prose::of_stdout();
@@ -383,6 +387,7 @@ impl Imported<'_> {
         let ui = context.ui;
         name_not_read(ui, &self.report.not_read, self.report.not_read_omitted);
         name_skipped(ui, self.skipped);
+        self.come_again.talk(ui);
         let waiting = asked as u64 - new - same - other;
         if self.report.files == 0 && self.skipped.is_empty() {
             ui.talk(NOTHING_FOUND);

@@ -18,6 +18,7 @@ use super::data_rules::{GivenData, file_places, said_of};
 use super::failure::{Exit, Failure};
 use super::flow_processes::start_processes;
 use super::flow_runner::{FlowProviders, kept_here, load_flow, run_options};
+use super::home::refuse_own_folder;
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::count;
@@ -240,6 +241,7 @@ impl Bill for CostMeter {
 
 impl CompareArgs {
     pub(super) fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        refuse_own_folder(context, &self.out)?;
         let config = load_config(context)?;
         let (contenders, packs) = self.contenders(context, &config)?;
         let (inputs, skipped) = self.read(context, &config, &packs)?;

@@ -248,7 +248,7 @@ impl DoctorArgs {
         look_at_disk(context, &home, config.disk_headroom_bytes, findings);
         surroundings::look_at_upstream(context, &home, findings);
         surroundings::look_at_providers(context, &config, findings);
-        surroundings::look_at_privacy(&config, findings);
+        surroundings::look_at_privacy(context, &config, &home, findings);
         surroundings::look_at_telemetry(context, &config, self.probe, findings);
         #[cfg(feature = "cluster")]
         cluster::look_at_cluster(context, &config, findings);

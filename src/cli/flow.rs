@@ -20,6 +20,7 @@ use super::flow_runner::{
 };
 use super::given_input::{GivenInput, flat_row, given_params, without_mark};
 use super::given_text::{GivenText, TextReader, is_no_object_of_inputs, tell};
+use super::home::refuse_own_folder;
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
 use super::ui::{LiveAnswer, bold, dim};
@@ -148,6 +149,7 @@ impl NewArgs {
 
 impl RunArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        self.record.iter().try_for_each(|path| refuse_own_folder(context, path))?;
         let config = load_config(context)?;
         let processes = start_processes(&config)?;
         let flow = load_flow(context, &self.flow_id, self.variant.as_deref(), &processes)?;

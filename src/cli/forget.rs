@@ -20,7 +20,7 @@ use super::published::{
 };
 use super::read::{unknown_name, was_forgotten};
 use super::settings::load_config;
-use super::source_files::known_name;
+use super::source_files::{known_name, name_for_home};
 use super::{Context, ui};
 use crate::bus::SummaryBus;
 use crate::contract::places::folded;
@@ -31,10 +31,14 @@ use crate::control::question::{Answer, ForgetOrder, Question};
 use crate::control::socket::ControlClient;
 use crate::export::summary_bus::SUMMARIES_DIR;
 use crate::home::{Home, OLD_LOGS};
-use crate::import::{TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere};
+use crate::import::{
+    TakenBack, each_text_that_goes, files_named, find_taken_back, is_ours, same_text_elsewhere,
+};
 use crate::projections::exporters;
 use crate::upkeep::backups::{self, Backup};
 use crate::upkeep::forget::{self, LinesNamed, Traces, Wanted};
+use crate::upkeep::passages::Passages;
+use crate::upkeep::written_copies::WrittenCopies;
 use crate::upstream::other::{OTHER_DIR, parts_of};
 
 /// Where the numbers of quarantined lines are.
@@ -494,6 +498,7 @@ fn forget(
     let same_text_in = same_text_in.map_err(|error| not_taken_back(&error))?;
     let copies = held.copies_of(context, &|id| found.summaries.contains_key(id))?;
     left_in.extend(copies.files.iter().map(|path| path.display().to_string()));
+    left_in.extend(with_their_words(context, held, bus.as_ref(), (&found, &back), &copies)?);
     // What would leave is counted; what left is known afterwards.
     let (mut records, mut fact) = (to_take, None);
     if !order.dry_run {
@@ -817,6 +822,50 @@ fn left_with_others(
         }
     }
     Ok(left)
+}
+
+/// Files in the home with words of what goes that name no summary, such as a recording of answers, the questions of a batch or
+/// a page of `compare`. The file that a person took back is the own one of that person.
+fn with_their_words(
+    context: &Context,
+    held: &HeldHome,
+    bus: Option<&SummaryBus>,
+    (found, back): (&Traces, &TakenBack),
+    known: &WrittenCopies,
+) -> Result<Vec<String>, Failure> {
+    let mut passages = Passages::default();
+    each_text_that_goes(held.import_target(context), back, &mut |text| passages.add(text))
+        .map_err(|error| not_taken_back(&error))?;
+    if let Some(bus) = bus {
+        let read = each_newest(bus, VersionChoice::AllVersions, &mut |one| {
+            if found.summaries.contains_key(one.id()) {
+                quotes_in(&one.item.value, &mut |quote| passages.add(quote));
+            }
+            std::ops::ControlFlow::Continue(())
+        });
+        read.map_err(|error| unread(&error))?;
+    }
+    if passages.is_empty() {
+        return Ok(Vec::new());
+    }
+    let copies = held.copies_with(context, &|bytes| passages.are_in(bytes))?;
+    let disk = &*context.machine.disk;
+    let is_own = |path: &PathBuf| back.files.contains(&name_for_home(disk, &held.home.root, path));
+    let files = copies.files.iter().filter(|path| !known.files.contains(*path) && !is_own(path));
+    let folders = copies.folders.iter().filter(|path| !known.folders.contains(*path));
+    Ok(files.chain(folders).map(|path| path.display().to_string()).collect())
+}
+
+/// Gives each quote of an item.
+fn quotes_in(value: &Value, f: &mut dyn FnMut(&str)) {
+    match value {
+        Value::Object(members) => {
+            members.get("quote").and_then(Value::as_str).into_iter().for_each(&mut *f);
+            members.values().for_each(|one| quotes_in(one, f));
+        }
+        Value::Array(all) => all.iter().for_each(|one| quotes_in(one, f)),
+        _ => {}
+    }
 }
 
 /// The names of the sources of summaries, and their files on the bus `other`.

@@ -651,9 +651,17 @@ impl HeldHome {
         context: &Context,
         is_one: &dyn Fn(&str) -> bool,
     ) -> Result<WrittenCopies, Failure> {
+        self.copies_with(context, &|text| forget::mentions(text, is_one))
+    }
+
+    /// Those of which a file is such a one.
+    pub(crate) fn copies_with(
+        &self,
+        context: &Context,
+        is_such: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<WrittenCopies, Failure> {
         let disk = &*context.machine.disk;
-        let names_one = |text: &[u8]| forget::mentions(text, is_one);
-        let copies = written_copies::written_copies(disk, &self.home, &names_one);
+        let copies = written_copies::written_copies(disk, &self.home, is_such);
         copies.map_err(|error| {
             let what = format!("cannot look for copies in {}", self.home.root.display());
             Failure::new(Exit::Storage, what).because(&error)

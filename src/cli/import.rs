@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::forgotten_files::{ComeAgain, away};
 use super::held_home::{importing, is_home, no_home};
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
@@ -138,6 +139,8 @@ impl ImportArgs {
             return Err(no_home(context, "make one there with `summarizer init`"));
         }
         let _importing = importing(context, &Home::new(&context.home, &config))?;
+        let home = Home::new(&context.home, &config);
+        let away = away(context, &home, target).map_err(|error| failure(&error))?;
         let outcome = match &self.what {
             ImportKind::ChatExport { path } => chats(context, &config, target, path, &mut report),
             ImportKind::RssJson { path } => {
@@ -190,7 +193,12 @@ impl ImportArgs {
             }
         };
         outcome.map_err(|error| failure(&error))?;
+        let come_again = ComeAgain::after(target, away, |_| false);
+        let come_again = come_again.map_err(|error| failure(&error))?;
         let exit = show(context, &report);
+        if !context.ui.json {
+            come_again.talk(context.ui);
+        }
         match stop.is_raised() {
             true => Err(stopped(
                 "the files that were read are imported, and the others are not",

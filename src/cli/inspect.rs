@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use chrono_tz::Tz;
 use clap::Args;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::acks::reason_words;
 use super::failure::{Exit, Failure};
@@ -19,6 +19,7 @@ use super::registry::HomeNames;
 use super::settings::load_config;
 use super::since::since;
 use super::source_files::known_name;
+use super::watch::left_out;
 use super::{Context, names, ui};
 use crate::bus::{Item, SummaryBus};
 use crate::contract::time::{Day, parse_instant};
@@ -26,6 +27,7 @@ use crate::contract::vocabulary::{FailureCause, Stream, Warning};
 use crate::control::question::Question;
 use crate::control::waits::WaitsFor;
 use crate::facts::dialect::LearnedDialect;
+use crate::home::Home;
 use crate::state::Status;
 
 /// Columns of a message in `status`.
@@ -75,6 +77,7 @@ impl StatusArgs {
             let mut status = status?;
             warn_of_forgetting(context);
             name_failures(context, &mut status);
+            name_left_out(context, &mut status);
             if context.ui.json {
                 context.ui.json(&status);
             } else {
@@ -95,6 +98,16 @@ impl StatusArgs {
             std::thread::sleep(Duration::from_secs(1));
         }
     }
+}
+
+/// Adds the files of watched folders that a person took back.
+fn name_left_out(context: &Context, status: &mut Value) {
+    let Ok(config) = load_config(context) else { return };
+    if config.watches.is_empty() {
+        return;
+    }
+    let names = left_out(context, &config, &Home::new(&context.home, &config));
+    status["watched"] = json!({"forgotten": names});
 }
 
 /// Adds the names of sources to the failures of a status.
@@ -143,6 +156,7 @@ fn status_lines(status: &Value) -> Vec<String> {
     lines.requests(status);
     lines.agent_runs(&status["compaction"]);
     lines.digests(&status["digests"]);
+    lines.watched(&status["watched"]);
     lines.log_and_disk(status);
     lines.0
 }
@@ -200,6 +214,21 @@ impl StatusLines {
         if !hosts.is_empty() {
             self.line("hosts", hosts.join("; "));
         }
+    }
+
+    /// The files of watched folders that were forgotten.
+    fn watched(&mut self, watched: &Value) {
+        let names: Vec<String> =
+            watched["forgotten"].as_array().into_iter().flatten().map(text).collect();
+        let Some(first) = names.first() else { return };
+        let what = match names.len() {
+            1 => format!("{first} was forgotten and is left out"),
+            count => format!("{first} and {} more were forgotten and are left out", count - 1),
+        };
+        self.line(
+            "watched",
+            ui::yellow(&format!("{what}; `summarizer add` takes a file in again")),
+        );
     }
 
     fn session_and_queue(&mut self, status: &Value) {

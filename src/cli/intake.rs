@@ -1,6 +1,6 @@
 //! Files into a home: imported, and asked about. What `add` and `[[watch]]` share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Map;
@@ -8,6 +8,7 @@ use serde_json::Map;
 use super::Context;
 use super::causes::append_failed;
 use super::failure::{Exit, Failure};
+use super::forgotten_files::{ComeAgain, away};
 use super::held_home::importing;
 use super::identity::{no_random_bytes, random_bytes};
 use super::source_files::{GoneFile, gone_among, gone_of, name_for_home};
@@ -51,6 +52,7 @@ pub(super) struct ImportedFiles {
     /// Files that were not read, because the command or the service was asked to end.
     pub unread: Vec<PathBuf>,
     pub gone: Vec<GoneFile>,
+    pub come_again: ComeAgain,
 }
 
 /// Imports files and appends a request for each thing in them.
@@ -73,6 +75,7 @@ pub(super) fn take_in(
         project: wish.project.map(str::to_owned),
         gap_ms: config.session_gap_ms,
     };
+    let away = away(context, home, target).map_err(|error| not_added(&error))?;
     let mut intake = Intake::new(target, settings);
     let mut report = Report::default();
     let bar = context.ui.progress("importing", found.files.len() as u64);
@@ -99,6 +102,9 @@ pub(super) fn take_in(
     let parts = intake.parts_gone(&mut report).map_err(|error| not_added(&error))?;
     gone.extend(parts.into_iter().map(|name| GoneFile { name, same: None }));
     let subjects = intake.finish(&mut report).map_err(|error| not_added(&error))?;
+    let given: BTreeSet<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
+    let come_again = ComeAgain::after(target, away, |file| given.contains(file));
+    let come_again = come_again.map_err(|error| not_added(&error))?;
     bar.finish_and_clear();
     let (mut requests, mut lines) = (BTreeMap::new(), Vec::new());
     let mut models: BTreeMap<String, Option<String>> = BTreeMap::new();
@@ -128,7 +134,7 @@ pub(super) fn take_in(
         let part = part.map(|what| format!("{what} {}", one.number));
         Skipped { part, ..Skipped::whole(one.file.clone(), one.why.clone(), !one.is_empty) }
     }));
-    Ok(ImportedFiles { requests, report, skipped, unread, gone })
+    Ok(ImportedFiles { requests, report, skipped, unread, gone, come_again })
 }
 
 /// Gives files the names they have in the home, also those that are not read.

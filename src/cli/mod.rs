@@ -27,6 +27,7 @@ mod flow_batch;
 mod flow_processes;
 mod flow_runner;
 mod forget;
+mod forgotten_files;
 mod given_input;
 mod given_text;
 mod held_home;

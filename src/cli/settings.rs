@@ -1,6 +1,7 @@
 //! The settings and the flow registry of a home.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
@@ -8,6 +9,7 @@ use parking_lot::RwLock;
 use super::Context;
 use super::failure::{Exit, Failure};
 use crate::config::{Config, ConfigError, Origin};
+use crate::contract::places::HomePaths;
 use crate::registry::{FlowDirectory, Registry, SharedFlows};
 
 /// Whether the log of the home is shared with other hosts.
@@ -37,7 +39,13 @@ pub(crate) fn load_config(context: &Context) -> Result<Config, Failure> {
             return Err(Failure::new(Exit::Config, what).because(&error));
         }
     };
-    parse_config(text.as_deref()).map_err(|error| {
+    let read = parse_config(text.as_deref()).map(|mut config| {
+        if !config.privacy.is_empty() {
+            config.privacy.set_home(&home_paths(context));
+        }
+        config
+    });
+    read.map_err(|error| {
         let what = match &error {
             // The error names the variable; the file may not even exist.
             ConfigError::BadValue { origin: Origin::Environment(_), .. } => {
@@ -49,6 +57,15 @@ pub(crate) fn load_config(context: &Context) -> Result<Config, Failure> {
             .because(&error)
             .hint("correct it; `summarizer config --defaults` lists every key with its default")
     })
+}
+
+/// The paths of the home, as it is given and without links.
+fn home_paths(context: &Context) -> HomePaths {
+    let given = std::path::absolute(&context.home).unwrap_or_else(|_| context.home.clone());
+    let real = context.machine.disk.real_path(&context.home);
+    let home = std::iter::once(given).chain(real).map(|path| path.display().to_string());
+    let person = std::env::var_os("HOME").map(|person| PathBuf::from(person).display().to_string());
+    HomePaths { home: home.collect(), person }
 }
 
 /// The settings of a home without a configuration file.

@@ -141,6 +141,12 @@ fn places_of(context: &Context, name: &str) -> Vec<PathBuf> {
     places.into_iter().flatten().collect()
 }
 
+/// Whether a file of this name lies where a name in the home leads to.
+pub(super) fn has_place(context: &Context, name: &str) -> bool {
+    let disk = &*context.machine.disk;
+    places_of(context, name).iter().any(|place| matches!(disk.stat(place), Ok(Some(_))))
+}
+
 /// Whether `add` took a file of this name. The name that an import gives says nothing of where the file lies.
 fn was_added(context: &Context, name: &str) -> bool {
     let Ok(config) = load_config(context) else { return false };

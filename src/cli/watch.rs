@@ -5,6 +5,7 @@
 //! that a restart asks for nothing again. Losing that file costs time only: importing the same content
 //! adds nothing. A file that a stop left unread is not remembered. A file that could not be taken, wholly or in part, is
 //! tried again when it changes, after a reload and after a restart. A reload changes the folders at the next look.
+//! A file that a person took back stays out, whatever it says now, until that person adds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,14 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::failure::Failure;
+use super::forgotten_files::away;
 use super::intake::{ImportedFiles, RequestSettings, rename_for_home, take_in};
 use super::source_files::name_for_home;
 use super::{Context, names};
 use crate::config::{Config, WatchConfig};
 use crate::home::Home;
-use crate::import::Report;
 use crate::import::collect::{Skipped, collect_below, files_below, in_short};
+use crate::import::{Report, Target};
 use crate::projections::runs::described;
 
 /// Time between two looks at the folders.
@@ -32,6 +34,9 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// Files that one look names one by one.
 const NAMED_MAX: usize = 20;
+
+/// The section of `run/watched.json` with the files that were forgotten. The name of any other section has a blank.
+const LEFT_OUT: &str = "forgotten";
 
 /// Length and time of a file: when either differs, it changed.
 type Mark = (u64, String);
@@ -230,7 +235,37 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// Leaves out the files that a person took back and did not add again. Each is told once.
+    fn leave_out_forgotten(&mut self, config: &Config, section: &str, ready: &mut Marks) {
+        let (disk, root) = (&*self.context.machine.disk, &self.home.root);
+        let away = match away(self.context, self.home, target(self.context, config, self.home)) {
+            Ok(away) => away,
+            Err(error) => return tracing::warn!("cannot tell which files were forgotten: {error}"),
+        };
+        let day_of = |path: &str| away.get(&name_for_home(disk, root, Path::new(path))).copied();
+        let paths = ready.keys().filter_map(|path| Some((path.clone(), day_of(path)?)));
+        for (path, day) in paths.collect::<Vec<_>>() {
+            let Some(mark) = ready.remove(&path) else { continue };
+            self.taken.entry(section.to_owned()).or_default().insert(path.clone(), mark.clone());
+            let left_out = self.taken.entry(LEFT_OUT.to_owned()).or_default();
+            if left_out.insert(path.clone(), mark).is_none() {
+                tracing::warn!(
+                    "{path} was forgotten on {day} and is left out of what a watched folder gives; \
+                     `summarizer add` takes it in again"
+                );
+            }
+        }
+        self.remember();
+    }
+
     fn take(&mut self, config: &Config, watch: &WatchConfig, section: &str, mut ready: Marks) {
+        self.leave_out_forgotten(config, section, &mut ready);
+        if ready.is_empty() {
+            return;
+        }
+        if let Some(left_out) = self.taken.get_mut(LEFT_OUT) {
+            left_out.retain(|path, _| !ready.contains_key(path));
+        }
         match self.import(config, watch, &ready) {
             Ok(taken) => {
                 let (files, asked) = (taken.report.files, taken.requests.len());
@@ -305,6 +340,32 @@ fn tell_beside(report: &Report) {
     told.into_iter().flatten().for_each(|told| tracing::warn!("{told}"));
     let unused = report.messages_left_out.told();
     unused.iter().for_each(|told| tracing::info!("part of no summary: {told}"));
+}
+
+fn target<'a>(context: &'a Context, config: &Config, home: &'a Home) -> Target<'a> {
+    Target {
+        disk: &*context.machine.disk,
+        root: &home.buses,
+        zone: config.timezone,
+        now: context.machine.clock.now(),
+    }
+}
+
+/// The files of watched folders that a person took back, and that wait until that person adds them.
+pub(super) fn left_out(context: &Context, config: &Config, home: &Home) -> Vec<String> {
+    let disk = &*context.machine.disk;
+    let bytes = disk.read_if_present(&state_file(home)).ok().flatten();
+    let taken =
+        bytes.and_then(|bytes| serde_json::from_slice::<BTreeMap<String, Marks>>(&bytes).ok());
+    let paths = taken.and_then(|mut taken| taken.remove(LEFT_OUT)).unwrap_or_default();
+    if paths.is_empty() {
+        return Vec::new();
+    }
+    let Ok(away) = away(context, home, target(context, config, home)) else { return Vec::new() };
+    let is_there = |path: &String| matches!(disk.stat(Path::new(path)), Ok(Some(_)));
+    let names = paths.keys().filter(|path| is_there(path));
+    let names = names.map(|path| name_for_home(disk, &home.root, Path::new(path)));
+    names.filter(|name| away.contains_key(name)).collect()
 }
 
 /// What makes a section take files anew: another folder, other files of it, or another flow.

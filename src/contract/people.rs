@@ -106,6 +106,8 @@ mod tests {
             "@Ana Ruiz",
             "By Ana Ruiz and Bob Other",
             "\"Ruiz, Ana\" <ana@example.org>",
+            "Ana Ruiz via All <all@list.example>",
+            "'Ana Ruiz' via All <all@list.example>",
         ] {
             assert!(Person::names_in(written).contains("ana ruiz"), "{written:?}");
         }

@@ -97,6 +97,25 @@ pub(crate) struct DataRule {
     is_beginning: bool,
     /// As the settings have it.
     written: String,
+    around: Around,
+}
+
+/// Which folders lie in the folder of a rule as a whole. A file that lies there is named from there, so its path does not
+/// name the folder of the rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Around {
+    home: bool,
+    /// The folder in which the home lies.
+    beside: bool,
+    /// The folder of the person.
+    person: bool,
+}
+
+/// The paths of a home and of its person, each as it may be written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HomePaths {
+    pub(crate) home: Vec<String>,
+    pub(crate) person: Option<String>,
 }
 
 /// Why a rule cannot be read.
@@ -126,7 +145,34 @@ impl DataRule {
             DataPlace::Label => label(&name).trim_end_matches('/').to_owned(),
             _ => name,
         };
-        Ok(DataRule { place, name, is_beginning, written: written.trim().to_owned() })
+        let around = Around::default();
+        Ok(DataRule { place, name, is_beginning, written: written.trim().to_owned(), around })
+    }
+
+    /// Tells the rule where the home lies.
+    pub(crate) fn set_home(&mut self, paths: &HomePaths) {
+        if self.place != DataPlace::Folder {
+            return;
+        }
+        let below_person = |path: &str| {
+            let rest = path.strip_prefix(&*folded(paths.person.as_deref()?))?.strip_prefix('/')?;
+            Some(format!("~/{rest}"))
+        };
+        let fits = |path: &str| {
+            let path = folded(path);
+            self.fits_folder(&path)
+                || below_person(&path).is_some_and(|path| self.fits_folder(&path))
+        };
+        let around = Around {
+            home: paths.home.iter().any(|home| fits(home)),
+            beside: paths.home.iter().filter_map(|home| folder_of(home)).any(&fits),
+            person: paths.person.as_deref().is_some_and(fits) || self.fits_folder("~"),
+        };
+        self.around = around;
+    }
+
+    pub(crate) fn is_about(&self, place: DataPlace) -> bool {
+        self.place == place
     }
 
     /// As the settings have it.
@@ -138,7 +184,15 @@ impl DataRule {
         let own = places.0.iter().filter(|(place, _)| *place == self.place);
         let mut names = own.map(|(_, name)| name.as_str());
         match self.place {
-            DataPlace::Folder => names.any(|path| self.fits_folder(path)),
+            DataPlace::Folder => {
+                let mut has_folder = false;
+                let fits = names.any(|path| {
+                    has_folder = true;
+                    self.fits_folder(path) || self.holds(path)
+                });
+                // What has no folder on record lies in the home.
+                fits || !has_folder && self.around.home
+            }
             // `health/back` is a label within `health`.
             DataPlace::Label => names.any(|name| {
                 let outer =
@@ -153,6 +207,19 @@ impl DataRule {
         match self.is_beginning {
             true => name.starts_with(&self.name),
             false => name == self.name,
+        }
+    }
+
+    /// Whether the place from which a folder is named lies in the folder of the rule.
+    fn holds(&self, path: &str) -> bool {
+        let is_in = |folder: &str| {
+            path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        match path {
+            path if path.starts_with('/') => false,
+            _ if is_in("~") => self.around.person,
+            _ if is_in("..") => self.around.beside,
+            _ => self.around.home,
         }
     }
 
@@ -276,6 +343,40 @@ mod tests {
             ("folder:/home/ana/notes", "clients/notes/a.md", false),
         ] {
             assert_eq!(fits(rule, DataPlace::Folder, path), expected, "{rule} {path}");
+        }
+    }
+
+    #[test]
+    fn a_rule_about_a_folder_around_the_home_fits_what_is_named_from_there() {
+        let paths = HomePaths {
+            home: vec!["/home/ana/Sum".to_owned(), "/data/sum".to_owned()],
+            person: Some("/home/ana".to_owned()),
+        };
+        for (rule, path, expected) in [
+            ("folder:/home/ana/sum", "notes/a.md", true),
+            ("folder:/home/ana/sum/", "a.md", true),
+            ("folder:sum", "notes/a.md", true),
+            ("folder:~/sum", "notes/a.md", true),
+            ("folder:/data/sum", "notes/a.md", true),
+            ("folder:/home/ana", "notes/a.md", true),
+            ("folder:/home", "~/notes/a.md", true),
+            ("folder:/home/ana", "~/a.md", true),
+            ("folder:~", "~/notes/a.md", true),
+            ("folder:/home/ana", "../notes/a.md", true),
+            ("folder:/home/ana/sum", "../notes/a.md", false),
+            ("folder:/home/ana/sum", "~/notes/a.md", false),
+            ("folder:/home/ana/sum", "/srv/notes/a.md", false),
+            ("folder:/home/ana", "/srv/notes/a.md", false),
+            ("folder:/home/ana/sum/notes", "notes/a.md", true),
+            ("folder:/home/ana/sum/notes", "other/a.md", false),
+            ("folder:/home/ana/summary", "notes/a.md", false),
+            ("folder:other", "a.md", false),
+        ] {
+            let mut places = DataPlaces::default();
+            places.add_file(path);
+            let mut rule = DataRule::parse(rule).unwrap();
+            rule.set_home(&paths);
+            assert_eq!(rule.fits(&places), expected, "{} {path}", rule.written());
         }
     }
 

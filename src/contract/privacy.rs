@@ -7,7 +7,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::places::{DataPlaces, DataRule};
+use super::places::{DataPlace, DataPlaces, DataRule, HomePaths};
 use super::publish::{any_declared, declares_labels, is_refused, labels_said};
 
 /// The member of a record, of an item and of a request.
@@ -53,6 +53,20 @@ pub(crate) struct PrivacyRules {
 }
 
 impl PrivacyRules {
+    /// Tells the rules where the home lies.
+    pub(crate) fn set_home(&mut self, paths: &HomePaths) {
+        self.all_mut().for_each(|rule| rule.set_home(paths));
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut DataRule> {
+        self.local_only.iter_mut().chain(&mut self.private)
+    }
+
+    /// Whether a rule is about such places.
+    pub(crate) fn are_about(&self, place: DataPlace) -> bool {
+        self.local_only.iter().chain(&self.private).any(|rule| rule.is_about(place))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.local_only.is_empty() && self.private.is_empty()
     }
@@ -172,7 +186,6 @@ mod tests {
             assert_eq!(without_file_names(message), shown);
         }
     }
-    use crate::contract::places::DataPlace;
 
     #[test]
     fn every_rule_that_fits_is_named() {

@@ -499,8 +499,9 @@ fn sign_of(name: &str) -> Option<PublishMark> {
         "type" | "kind" | "mode" | "level" | "layout" | "tipo" | "nivel" | "typ" | "stufe"
         | "niveau" => PublishMark::Kind,
         "tags" | "tag" | "labels" | "label" | "keywords" | "keyword" | "categories"
-        | "category" | "flag" | "flags" | "gmaillabels" | "filetags" | "etiquetas" | "etiqueta"
-        | "schlagworter" | "schlagworte" | "etiquettes" | "motscles" => PublishMark::Labels,
+        | "category" | "flag" | "flags" | "gmaillabels" | "gmlabels" | "mozillakeys"
+        | "filetags" | "etiquetas" | "etiqueta" | "schlagworter" | "schlagworte" | "etiquettes"
+        | "motscles" => PublishMark::Labels,
         "robots" | "googlebot" | "bingbot" | "robotstag" | "xrobotstag" => PublishMark::Robots,
         word if PRIVATE_WORDS.contains(&word) => PublishMark::Private,
         // A page that no table of contents lists is still published.
@@ -874,14 +875,18 @@ pub(crate) fn is_private_title(title: &str) -> bool {
 
 /// Whether a text has a tag for what is not meant for others: `#private`, `#private/family`.
 pub(crate) fn has_private_tag(text: &str) -> bool {
+    has_tag(text, &is_private_word)
+}
+
+/// Whether a text has a tag of which a level is such a word.
+pub(crate) fn has_tag(text: &str, is_such: &dyn Fn(&str) -> bool) -> bool {
     let words = text.split_whitespace().filter_map(|word| word.strip_prefix('#'));
     let ends: &[char] = &['.', ',', ';', '!', '?', ')'];
     words.filter(|word| word.len() <= WORD_BYTES_MAX).any(|word| {
         let word = word.trim_end_matches(ends);
         word.starts_with(char::is_alphabetic)
             && word.split('/').any(|part| {
-                part.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-                    && is_private_word(part)
+                part.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_')) && is_such(part)
             })
     })
 }

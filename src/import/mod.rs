@@ -42,7 +42,8 @@ pub(crate) mod units;
 mod xml;
 
 pub(crate) use partition::{
-    TakenBack, files_named, find_taken_back, is_ours, same_text_elsewhere, take_back,
+    TakenBack, each_text_that_goes, files_held, files_named, files_without_folder, find_taken_back,
+    is_ours, same_text_elsewhere, take_back,
 };
 
 use std::collections::{BTreeMap, BTreeSet};

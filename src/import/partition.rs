@@ -21,7 +21,7 @@ use crate::contract::json::{line, to_file};
 use crate::contract::places::folded;
 use crate::contract::privacy::{LOCAL_ONLY, says_local_only};
 use crate::contract::publish::said;
-use crate::contract::source::Person;
+use crate::contract::source::{FOLDER, Person};
 use crate::contract::stable_id::{Part, stable_id};
 use crate::contract::time::Day;
 use crate::contract::versions::file_of_item;
@@ -835,6 +835,17 @@ impl TakenBack {
 /// The names of imported files that are a word or end with it.
 pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<String>, ImportError> {
     let mut found = BTreeSet::new();
+    each_file(target, &mut |file, _| {
+        let before = file.strip_suffix(word);
+        if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
+            found.insert(file.to_owned());
+        }
+    })?;
+    Ok(found)
+}
+
+/// Gives each imported record with the name of its file.
+fn each_file(target: Target<'_>, f: &mut dyn FnMut(&str, &Value)) -> Result<(), ImportError> {
     for family in Family::ALL {
         for partition in partitions(target, family)? {
             each_record(target, family, &partition, true, &mut |_, record| {
@@ -842,15 +853,55 @@ pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<Str
                     Family::Chunks => &record["provenance"]["source_uri"],
                     _ => &record["source"]["source_uri"],
                 };
-                let file = file_of_item(file.as_str().unwrap_or_default());
-                let before = file.strip_suffix(word);
-                if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
-                    found.insert(file.to_owned());
+                f(file_of_item(file.as_str().unwrap_or_default()), record);
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of imported records that have no folder on record, each with the number of its records.
+pub(crate) fn files_without_folder(
+    target: Target<'_>,
+) -> Result<BTreeMap<String, u64>, ImportError> {
+    let mut found = BTreeMap::new();
+    each_file(target, &mut |file, record| {
+        // A session is that of its messages.
+        let is_session = !record["event_ids"].is_null();
+        let has_folder = file.contains('/') || !record["source"][FOLDER].is_null();
+        if !file.is_empty() && !has_folder && !is_session {
+            *found.entry(file.to_owned()).or_default() += 1;
+        }
+    })?;
+    Ok(found)
+}
+
+/// The files of which records are there, among these.
+pub(crate) fn files_held(
+    target: Target<'_>,
+    files: &BTreeSet<String>,
+) -> Result<BTreeSet<String>, ImportError> {
+    let mut found = BTreeSet::new();
+    each_file(target, &mut |file, _| found.extend(files.get(file).cloned()))?;
+    Ok(found)
+}
+
+/// Gives the text of each record that goes.
+pub(crate) fn each_text_that_goes(
+    target: Target<'_>,
+    back: &TakenBack,
+    f: &mut dyn FnMut(&str),
+) -> Result<(), ImportError> {
+    for family in [Family::Events, Family::Chunks] {
+        for partition in partitions(target, family)? {
+            each_record(target, family, &partition, false, &mut |_, record| {
+                if back.goes(family, &partition, record) {
+                    f(record["text"].as_str().or(record["content"].as_str()).unwrap_or_default());
                 }
             })?;
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Adds the ids of all records that go: those named, those of a file, an author or an earlier day, the events of

@@ -11,11 +11,12 @@ use std::ops::Range;
 
 use mail_parser::decoders::base64::base64_decode;
 use mail_parser::decoders::charsets::map::charset_decoder;
-use mail_parser::{Address, HeaderName, Message, MessageParser, MimeHeaders};
+use mail_parser::{Address, HeaderName, HeaderValue, Message, MessageParser, MimeHeaders};
 use serde_json::{Map, Value};
 
 use super::html;
 use super::marks::{self, Marks};
+use super::members::add_people;
 use crate::contract::publish::{is_private_title, said_by_member, together};
 
 /// A mail message: the headers people read, and the text body.
@@ -25,6 +26,8 @@ pub struct Mail {
     /// The thread it belongs to: the first reference, else itself.
     pub(crate) thread_id: Option<String>,
     pub from: Option<String>,
+    /// Everybody whom other headers name as one who wrote it, or sent it.
+    senders: Vec<String>,
     pub to: Option<String>,
     pub(crate) cc: Option<String>,
     /// `List-Id`: the mailing list it came by.
@@ -93,6 +96,7 @@ impl Mail {
         let named = named.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         let mut members = named.map(|(name, value)| (name.to_owned(), value.into())).collect();
         self.marks.clone().keep_in(&mut members);
+        add_people(&mut members, self.senders.iter().cloned());
         members
     }
 }
@@ -132,6 +136,7 @@ pub fn read(bytes: &[u8]) -> Option<Mail> {
             .or_else(|| message_id.clone()),
         message_id,
         from: message.from().map(addresses),
+        senders: senders(message),
         to: message.to().map(addresses),
         cc: message.cc().map(addresses),
         list_id: list_id(message),
@@ -538,35 +543,74 @@ fn publish(message: &Message<'_>) -> Option<bool> {
     together([is_marked.then_some(false), headers])
 }
 
-/// What the headers say to rules about data: `X-Local-Only`, `Keywords`, `X-Gmail-Labels`.
+/// Headers in which programs write the tags of a mail with blanks between them.
+const TAGS_BETWEEN_BLANKS: [&str; 3] = ["X-Mozilla-Keys", "X-Keywords", "X-Label"];
+
+/// What the headers say to rules about data: `X-Local-Only`, `Keywords`, `X-Gmail-Labels`, `X-Mozilla-Keys`.
 fn note_headers(message: &Message<'_>, marks: &mut Marks) {
     for header in message.headers() {
         let name = header.name();
         let Some(raw) = message.header_raw(name) else { continue };
         let text = raw.split_whitespace().collect::<Vec<_>>().join(" ");
-        let name = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
-        marks.note(name, &words_of(&text).unwrap_or(text));
+        let text = words_of(&text).unwrap_or(text);
+        let bare = name.strip_prefix("X-").or_else(|| name.strip_prefix("x-")).unwrap_or(name);
+        marks.note(bare, &text);
+        let has_blanks = TAGS_BETWEEN_BLANKS.iter().any(|one| name.eq_ignore_ascii_case(one));
+        if has_blanks && !text.contains([',', ';']) {
+            marks.file_under(text.split(' ').filter(|tag| !tag.is_empty()).map(str::to_owned));
+        }
     }
 }
 
+/// What may stand before the name of a header that tells who wrote or sent a mail.
+const BEFORE_SENDERS: [&str; 8] =
+    ["x", "original", "google", "mailman", "resent", "envelope", "authenticated", "mail"];
+
+/// Everybody whom a header beside `From` names as one who wrote the mail or sent it: `Sender`, `Reply-To`, `Resent-From`,
+/// `X-Original-From`. A list puts its own address in the place of the first, and a form that of a machine.
+fn senders(message: &Message<'_>) -> Vec<String> {
+    let is_sender = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let mut rest = &*name;
+        while let Some((first, behind)) = rest.split_once('-')
+            && BEFORE_SENDERS.contains(&first)
+        {
+            rest = behind;
+        }
+        rest == "sender" || rest == "reply-to" || rest == "author" || rest == "from" && rest != name
+    };
+    let named = message.headers().iter().filter(|header| is_sender(header.name()));
+    let named = named.flat_map(|header| match header.value() {
+        HeaderValue::Address(list) => {
+            list.iter().map(|one| addresses_of(one.name(), one.address())).collect()
+        }
+        HeaderValue::Text(text) => vec![text.trim().to_owned()],
+        HeaderValue::TextList(list) => list.iter().map(|text| text.trim().to_owned()).collect(),
+        _ => Vec::new(),
+    });
+    named.filter(|name| !name.is_empty()).collect()
+}
+
 fn addresses(list: &Address<'_>) -> String {
-    let shown: Vec<String> = list
-        .iter()
-        .map(|one| match (one.name(), one.address()) {
-            // A comma inside a name separates no people.
-            (Some(name), Some(address)) if name.contains(',') => {
-                format!("\"{name}\" <{address}>")
-            }
-            (Some(name), Some(address)) => format!("{name} <{address}>"),
-            (name, address) => name.or(address).unwrap_or_default().to_owned(),
-        })
-        .collect();
+    let shown: Vec<String> =
+        list.iter().map(|one| addresses_of(one.name(), one.address())).collect();
     shown.join(", ")
+}
+
+fn addresses_of(name: Option<&str>, address: Option<&str>) -> String {
+    match (name, address) {
+        // A comma inside a name separates no people.
+        (Some(name), Some(address)) if name.contains(',') => format!("\"{name}\" <{address}>"),
+        (Some(name), Some(address)) => format!("{name} <{address}>"),
+        (name, address) => name.or(address).unwrap_or_default().to_owned(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::source::Person;
+    use crate::markup::members::SAID_BY;
 
     #[test]
     fn plain_text_wins_over_html_and_the_thread_is_known() {
@@ -623,6 +667,36 @@ mod tests {
         assert_eq!(publish("Sensitivity: Private\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Company-Confidential\r\n"), Some(false));
         assert_eq!(publish("Sensitivity: Normal\r\n"), None);
+    }
+
+    #[test]
+    fn headers_name_who_wrote_or_sent_it_beside_the_first_one() {
+        for header in [
+            "Sender: Ana Ruiz <ana@x.example>",
+            "sender: ana@x.example",
+            "Reply-To: \"Ruiz, Ana\" <ana@x.example>, bo@x.example",
+            "Resent-From: Ana Ruiz <ana@x.example>",
+            "Resent-Sender: Ana Ruiz <ana@x.example>",
+            "X-Original-From: Ana Ruiz <ana@x.example>",
+            "X-Google-Original-From: Ana Ruiz <ana@x.example>",
+            "X-Original-Sender: ana@x.example",
+            "X-Mailman-Original-From: Ana Ruiz <ana@x.example>",
+            "Mail-Reply-To: Ana Ruiz <ana@x.example>",
+            "X-Envelope-From: <ana@x.example>",
+            "X-From: Ana Ruiz <ana@x.example>",
+        ] {
+            let mail = format!("From: all@list.example\r\n{header}\r\n\r\nx");
+            let said = read(mail.as_bytes()).unwrap().members()[SAID_BY].to_string();
+            let names = |one: &str| Person::names_in(one).contains("ana@x.example");
+            let said: Vec<String> = serde_json::from_str(&said).unwrap();
+            assert!(said.iter().any(|one| names(one)), "{header}: {said:?}");
+        }
+        for header in
+            ["In-Reply-To: <ana@x.example>", "Mail-Followup-To: ana@x.example", "Cc: ana@x.example"]
+        {
+            let mail = format!("From: all@list.example\r\n{header}\r\n\r\nx");
+            assert!(!read(mail.as_bytes()).unwrap().members().contains_key(SAID_BY), "{header}");
+        }
     }
 
     #[test]

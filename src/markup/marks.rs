@@ -14,8 +14,8 @@ use super::latex_marks as commands;
 use super::members::{file_under, filed_under};
 use crate::contract::privacy::{LOCAL_ONLY, local_only_by_line, names_local_only, says_local_only};
 use crate::contract::publish::{
-    has_private_tag, is_private_title, labels_said, names_labels, said_by_line, said_by_members,
-    together,
+    has_private_tag, has_tag, is_private_title, labels_said, names_labels, said_by_line,
+    said_by_members, together,
 };
 
 /// Lines at the head of a text that are looked at.
@@ -98,6 +98,7 @@ pub(crate) fn in_text(kind: &str, text: &str) -> Marks {
         in_directives(text, &mut marks);
     }
     marks.said(is_private.then_some(false));
+    marks.local_only |= kind == "md" && has_tag(text, &names_local_only);
     marks
 }
 
@@ -240,6 +241,10 @@ mod tests {
             ("html", "<!-- local_only: true --><p>Text", true, ""),
             ("tex", "% local_only: true\n\\section{A}", true, ""),
             ("csv", "# local_only: yes\nid,text\n", true, ""),
+            ("md", "#local_only\n\nText.", true, ""),
+            ("md", "# Costs\n\nText. #local-only/family, and more", true, ""),
+            ("md", "# local_only\n\nhttps://x.example/#local_only", false, ""),
+            ("txt", "Text. #local_only", false, ""),
             ("txt", "local_only: no\n\nText.", false, ""),
             ("txt", "Local only: the shop of Ana.\n\nText.", false, ""),
             ("txt", "Dear Ana,\nwe met today.\nlocal_only: true", false, ""),

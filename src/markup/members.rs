@@ -45,7 +45,18 @@ pub(crate) const SAID_BY: &str = "said_by";
 /// The member with words that a text is filed under beside its labels. Rules about data know them, and no flow is told.
 pub(crate) const FILED_UNDER: &str = "filed_under";
 /// Names of people who wrote a part of a text, or wrote it before its author passed it on.
-const PEOPLE: &[&str] = &["saidby", "forwardedfrom"];
+const PEOPLE: &[&str] = &[
+    "saidby",
+    "forwardedfrom",
+    "originalfrom",
+    "originalsender",
+    "resentfrom",
+    "resentsender",
+    "xoriginalfrom",
+    "xoriginalsender",
+];
+/// Names of the address to which the answer to a mail goes. In a chat they name whom a message answers.
+const ANSWERED: &[&str] = &["replyto", "replytoaddress", "replytoemail"];
 /// Names of who says a message, the fullest first. Records that are no messages use some of them for other things.
 const SPEAKERS: &[&str] = &[
     "userprofile",
@@ -224,8 +235,14 @@ pub(crate) fn names_people(name: &str) -> bool {
 /// Everybody whom a record names as one who wrote it or a part of it, by name and by address, as it is written.
 pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = String> {
     let named = members.iter().filter(|(name, _)| names_people(name));
+    let answered =
+        self::named(members, ANSWERED).flat_map(names_of).filter(|one| one.contains('@'));
     let in_two = in_two_parts(members);
-    named.flat_map(|(_, value)| names_of(value)).chain(in_two).chain(said_by(members))
+    named
+        .flat_map(|(_, value)| names_of(value))
+        .chain(answered)
+        .chain(in_two)
+        .chain(said_by(members))
 }
 
 /// The name of somebody whose two names stand in members of their own: `First Name` and `Last Name`.

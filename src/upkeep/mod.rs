@@ -8,6 +8,7 @@ pub mod forget;
 pub(crate) mod forget_mark;
 pub(crate) mod kinship;
 pub mod log_check;
+pub(crate) mod passages;
 pub mod recover;
 pub mod retention;
 pub(crate) mod run_watch;

@@ -10,15 +10,19 @@ use std::time::{Duration, Instant};
 
 use super::{Context, Findings, Verdict, edit, shell};
 use crate::cli::leaving::what_may_leave;
+use crate::cli::prose::plain_line;
 use crate::cli::service::unit_folder;
+use crate::cli::source_files::has_place;
 use crate::cli::zone::other_zone;
 use crate::cli::{names, ui, watch};
 use crate::config::{Config, ProviderConfig, Reach, ServerAddress, shown_address};
 use crate::contract::ids::Seq;
+use crate::contract::places::DataPlace;
 use crate::contract::time::Day;
 use crate::contract::vocabulary::FailureCause;
 use crate::facts::dialect::LearnedDialect;
 use crate::home::Home;
+use crate::import::{Target, files_without_folder};
 use crate::log::Reader;
 use crate::model::{
     ModelError, PROBE_TOKENS, Probed, StopReason, listed_models, names_model, probed,
@@ -57,6 +61,14 @@ pub(super) fn look_at_folders(context: &Context, config: &Config, findings: &mut
             let what = format!("the watched folder {} does not exist", folder.display());
             findings.wrong("folders", what, &format!("mkdir -p {}", shell(&folder)));
         }
+    }
+    let forgotten = watch::left_out(context, config, &home);
+    if let Some(first) = forgotten.first() {
+        let what =
+            format!("forgotten files are left out of watched folders: {}", plain(&forgotten));
+        findings.add("folders", Verdict::Notice, what, "");
+        findings
+            .hint(format!("`summarizer add` takes one in again, such as {}", plain_line(first)));
     }
     if !config.watches.is_empty() && missing == 0 {
         findings.fine("folders", format!("{} watched", ui::count(config.watches.len(), "folder")));
@@ -186,6 +198,12 @@ fn named(partitions: &[&str]) -> String {
     text
 }
 
+/// The names of files, as a terminal may show them.
+fn plain(files: &[String]) -> String {
+    let names: Vec<String> = files.iter().map(|name| plain_line(name)).collect();
+    named(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// Whether each provider can be reached. Sends no text.
 pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &mut Findings) {
     let settings = edit(&config_file(context));
@@ -227,8 +245,50 @@ pub(super) fn look_at_providers(context: &Context, config: &Config, findings: &m
 }
 
 /// What may leave this machine, and where to.
-pub(super) fn look_at_privacy(config: &Config, findings: &mut Findings) {
+pub(super) fn look_at_privacy(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    findings: &mut Findings,
+) {
     what_may_leave(config).into_iter().for_each(|line| findings.fine("privacy", line));
+    if config.privacy.are_about(DataPlace::Folder) {
+        look_for_texts_without_folder(context, config, home, findings);
+    }
+}
+
+/// Says which texts no rule about a folder sees, because an import kept no folder of them. A file that lies in the home, or
+/// beside it, has no other folder.
+fn look_for_texts_without_folder(
+    context: &Context,
+    config: &Config,
+    home: &Home,
+    findings: &mut Findings,
+) {
+    let target = Target {
+        disk: &*context.machine.disk,
+        root: &home.buses,
+        zone: config.timezone,
+        now: context.machine.clock.now(),
+    };
+    // What cannot be read is told by the checks of the buses.
+    let Ok(mut files) = files_without_folder(target) else { return };
+    files.retain(|name, _| !has_place(context, name));
+    let texts: u64 = files.values().sum();
+    if texts == 0 {
+        return;
+    }
+    let names: Vec<String> = files.into_keys().collect();
+    let what = format!(
+        "no rule about a folder sees {} imported before folders were kept: {}",
+        ui::count(texts, "text"),
+        plain(&names)
+    );
+    findings.add("privacy", Verdict::Notice, what, "");
+    findings.hint(
+        "`summarizer add FILE` imports a document again, with its folder, and `summarizer forget NAME` takes the one of \
+         before back; mails and messages keep their record: name them by another rule, such as `label:` or `author:`",
+    );
 }
 
 /// Asks each provider for a few words, and tells what its model accepts.

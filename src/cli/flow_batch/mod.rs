@@ -23,6 +23,7 @@ use super::failure::{Exit, Failure};
 use super::flow_runner::{no_provider, pack_files, tell_warnings};
 use super::given_input::{GivenInput, flat_row, given_params};
 use super::given_text::{TextReader, is_no_object_of_inputs, tell};
+use super::home::refuse_own_folder;
 use super::settings::load_config;
 use super::ui::{count, dim};
 use crate::config::Config;
@@ -124,6 +125,7 @@ fn provider_of(
 
 impl BatchExportArgs {
     fn run(&self, context: &Context) -> Result<Exit, Failure> {
+        refuse_own_folder(context, &self.into)?;
         let config = load_config(context)?;
         let (record, files) = pack_files(context, &self.flow_id, self.variant.as_deref())?;
         let (flow_id, variant) = (record.flow_id.clone(), record.variant.clone());
