@@ -862,8 +862,8 @@ fn doctor_names_texts_that_no_rule_about_a_folder_can_see() {
     assert!(!doctor().contains("no rule about a folder"), "{}", doctor());
     let day = home.path("buses/eventbus/daily/2026-02-10.jsonl");
     let text = std::fs::read_to_string(&day).unwrap();
-    let start = text.find(",\"folder\":\"").unwrap();
-    let end = start + 11 + text[start + 11..].find('"').unwrap() + 1;
+    let start = text.find("\"folder\":\"").unwrap();
+    let end = start + text[start..].find(',').unwrap() + 1;
     let text = format!("{}{}{}", &text[..start], " ".repeat(end - start), &text[end..]);
     std::fs::write(&day, text).unwrap();
     let told = doctor();

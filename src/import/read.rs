@@ -15,7 +15,8 @@ use crate::contract::publish::{said_by_record, said_within, together};
 use crate::contract::source::{RECORD_ID, local_text};
 use crate::markup::document::{self, Document, FILE_NAME, PROJECT};
 use crate::markup::members::{
-    TIMES, TITLES, add_people, in_two_parts, named, names_people, people_of, people_within, said_by,
+    TIMES, TITLES, add_people, answered, in_two_parts, named, names_people, people_of,
+    people_within, said_by,
 };
 use crate::markup::records::{List, Record, json_record, line_of_open_quote, value_of};
 use crate::markup::{cards, markdown, org, roff, subtitles};
@@ -249,7 +250,8 @@ fn item(kind: &'static str, record: Record, has_names: bool) -> Document {
     let labels = tags_of(&members);
     members.extend(id.map(|id| (RECORD_ID.to_owned(), id.into())));
     // Without its words a message shows no more that it is one, and a name in two columns is no member of a context.
-    let people: Vec<String> = said_by(&members).into_iter().chain(in_two_parts(&members)).collect();
+    let people = said_by(&members).into_iter().chain(in_two_parts(&members));
+    let people: Vec<String> = people.chain(answered(&members)).collect();
     add_people(&mut members, people);
     Document { kind, text, title, date, labels, members, ..Document::default() }
 }

@@ -235,14 +235,17 @@ pub(crate) fn names_people(name: &str) -> bool {
 /// Everybody whom a record names as one who wrote it or a part of it, by name and by address, as it is written.
 pub(crate) fn people_of(members: &Map<String, Value>) -> impl Iterator<Item = String> {
     let named = members.iter().filter(|(name, _)| names_people(name));
-    let answered =
-        self::named(members, ANSWERED).flat_map(names_of).filter(|one| one.contains('@'));
     let in_two = in_two_parts(members);
     named
         .flat_map(|(_, value)| names_of(value))
-        .chain(answered)
+        .chain(answered(members))
         .chain(in_two)
         .chain(said_by(members))
+}
+
+/// Who gets the answer to a mail: most often who wrote it, where a list or a form stands in the place of the author.
+pub(crate) fn answered(members: &Map<String, Value>) -> impl Iterator<Item = String> {
+    named(members, ANSWERED).flat_map(names_of).filter(|one| one.contains('@'))
 }
 
 /// The name of somebody whose two names stand in members of their own: `First Name` and `Last Name`.
