@@ -739,9 +739,8 @@ fn a_conversation_outside_the_queue_has_its_speakers_and_times() {
         let file = home.path(name).to_string_lossy().into_owned();
         home.ok(&["--json", "add", &file, "--flow", SESSIONS]);
         let sessions = std::fs::read_dir(home.path("buses/sessions/daily")).unwrap();
-        let days = sessions.map(|day| day.unwrap().path());
-        let day =
-            days.filter(|day| day.extension().is_some_and(|end| end == "jsonl")).next().unwrap();
+        let mut days = sessions.map(|day| day.unwrap().path());
+        let day = days.find(|day| day.extension().is_some_and(|end| end == "jsonl")).unwrap();
         let session: Value =
             serde_json::from_str(std::fs::read_to_string(day).unwrap().lines().next().unwrap())
                 .unwrap();

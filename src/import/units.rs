@@ -517,6 +517,18 @@ mod tests {
     }
 
     #[test]
+    fn a_table_with_an_open_quote_is_read_and_so_it_is_said() {
+        let table = "name,note\nAna,wet\nBo,\"It leaks\nEva,new\n";
+        let (units, left) = read_file("t.csv", FileKind::Csv, table);
+        assert_eq!(left, [LeftOut::OneCell(3)]);
+        assert!(units[0].texts.iter().any(|text| text.text.contains("Eva,new")), "{units:?}");
+        let mut report = crate::import::Report::default();
+        left.into_iter().for_each(|why| report.leave_out("t.csv", 1, why));
+        let told = "t.csv: a quote in line 3 has no end, so all behind it was read as one cell";
+        assert_eq!((report.not_read.len(), report.one_cells().as_deref()), (0, Some(told)));
+    }
+
+    #[test]
     fn a_draft_is_read_and_what_is_attached_to_it_is_named() {
         let (units, left) = read(&format!("From: a@x\nSubject: Minutes\n{PARTS}"));
         let texts = units.iter().flat_map(|unit| &unit.texts).map(|text| text.text.trim());
