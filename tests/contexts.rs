@@ -797,6 +797,11 @@ fn each_conversation_and_each_item_of_a_file_is_a_line() {
         rows[0].to_string().contains("roof") && rows[1].to_string().contains("pump"),
         "{rows:?}"
     );
+    let table = "who,words\nAna,The roof leaks.\nBo,The pump is new.\n";
+    std::fs::write(home.path("rows.csv"), table).unwrap();
+    let file = home.path("rows.csv").to_string_lossy().into_owned();
+    let rows = home.ok(&["--json", "flow", "run", flow, "--input", &file, "--lines"]);
+    assert!(rows.len() == 2 && rows[1].to_string().contains("pump"), "{rows:?}");
 }
 
 /// The day of one mail is no day of several: no line says that their day is not given, and each shows its own.

@@ -19,7 +19,7 @@ use super::flow_runner::{
     FlowProviders, calls_at_once, failed, load_flow, no_provider, run_options, tell_warnings,
 };
 use super::given_input::{GivenInput, flat_row, given_params, without_mark};
-use super::given_text::{GivenText, TextReader, is_no_object_of_inputs, tell};
+use super::given_text::{GivenText, TextReader, holds_several, is_no_object_of_inputs, tell};
 use super::home::refuse_own_folder;
 use super::interrupt::{listen, stopped};
 use super::settings::load_config;
@@ -347,7 +347,7 @@ impl RunArgs {
         let lines = given.lines_of(&bytes);
         let is_text = match &lines {
             Ok(lines) => !lines.is_empty() && !lines.iter().any(|line| gives_inputs(pack, line)),
-            Err(_) => is_no_object_of_inputs(&name, &bytes),
+            Err(_) => holds_several(&name, &bytes),
         };
         if !is_text {
             return Ok(lines?.into_iter().map(|line| GivenLine::of_line(line, named)).collect());

@@ -34,6 +34,20 @@ impl GivenText {
         let private = unit.publish == Some(false);
         GivenText { texts: unit.texts, context: unit.context, private }
     }
+
+    /// The items of a list, each with its own context. A conversation stays whole.
+    fn items(self) -> Vec<GivenText> {
+        if self.context.window.is_some() {
+            return vec![self];
+        }
+        let private = self.private;
+        let one = |(text, context): (SourceText, SourceContext)| GivenText {
+            texts: vec![text],
+            context: InputContext { sources: vec![context], ..InputContext::default() },
+            private,
+        };
+        self.texts.into_iter().zip(self.context.sources).map(one).collect()
+    }
 }
 
 /// How the files of a command are read.
@@ -78,27 +92,22 @@ impl TextReader {
         Ok((GivenText::of_unit(unit), told))
     }
 
-    /// Each conversation, mail or item of a file, where it is one of these; else nothing.
+    /// Each conversation, mail, item or row of a file.
     pub(super) fn each(
         &self,
         name: &str,
         bytes: &[u8],
     ) -> Result<(Vec<GivenText>, Vec<String>), String> {
-        if let Some(kind) = of_add(name, bytes) {
-            let (units, told) = self.units(name, kind, bytes)?;
-            return Ok((units.into_iter().map(GivenText::of_unit).collect(), told));
-        }
-        let whole = self.of_bus(name, bytes)?;
-        let is_talk = whole.context.window.is_some();
-        if is_talk {
-            return Ok((vec![whole], Vec::new()));
-        }
-        let one = |(text, context): (SourceText, SourceContext)| GivenText {
-            texts: vec![text],
-            context: InputContext { sources: vec![context], ..InputContext::default() },
-            private: whole.private,
+        let Some(kind) = of_add(name, bytes) else {
+            return Ok((self.of_bus(name, bytes)?.items(), Vec::new()));
         };
-        Ok((whole.texts.into_iter().zip(whole.context.sources).map(one).collect(), Vec::new()))
+        let (units, told) = self.units(name, kind, bytes)?;
+        let all = units.into_iter().map(GivenText::of_unit);
+        let lines = match kind.group() {
+            Group::Feed => all.flat_map(GivenText::items).collect(),
+            _ => all.collect(),
+        };
+        Ok((lines, told))
     }
 
     fn of_bus(&self, name: &str, bytes: &[u8]) -> Result<GivenText, String> {
@@ -157,6 +166,12 @@ fn of_add(name: &str, bytes: &[u8]) -> Option<FileKind> {
 /// Whether a file of JSON is an export of conversations, a feed or a list, and no object of inputs.
 pub(super) fn is_no_object_of_inputs(name: &str, bytes: &[u8]) -> bool {
     of_add(name, bytes).is_some() || bytes.trim_ascii_start().starts_with(b"[")
+}
+
+/// Whether a file holds several texts: conversations, mails, items, rows.
+pub(super) fn holds_several(name: &str, bytes: &[u8]) -> bool {
+    let is_table = || matches!(read::kind_of(name, bytes), Ok(FileKind::Csv));
+    is_no_object_of_inputs(name, bytes) || is_table()
 }
 
 /// Says what was not read beside the text.
