@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use super::Context;
-use super::given_input::form_of;
+use super::given_input::{form_of, without_mark};
 use crate::config::Config;
 use crate::contract::source::{InputContext, SourceContext};
 use crate::contract::time::{Day, Timestamp};
@@ -163,9 +163,13 @@ fn of_add(name: &str, bytes: &[u8]) -> Option<FileKind> {
     (!of_bus).then_some(kind)
 }
 
-/// Whether a file of JSON is an export of conversations, a feed or a list, and no object of inputs.
+/// Whether a file of JSON is an export of conversations, a feed or a list with words, and no object of inputs.
 pub(super) fn is_no_object_of_inputs(name: &str, bytes: &[u8]) -> bool {
-    of_add(name, bytes).is_some() || bytes.trim_ascii_start().starts_with(b"[")
+    let is_list = || {
+        without_mark(bytes).trim_ascii_start().starts_with(b"[")
+            && read::kind_of(name, bytes) == Ok(FileKind::Json)
+    };
+    of_add(name, bytes).is_some() || is_list()
 }
 
 /// Whether a file holds several texts: conversations, mails, items, rows.
