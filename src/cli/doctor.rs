@@ -11,6 +11,7 @@ mod surroundings;
 
 use std::collections::BTreeSet;
 use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -36,7 +37,7 @@ use crate::replay::{Compare, Until, rebuild};
 use crate::seam::position::{Change, as_adopted, describe_change};
 use crate::sequencer::mark::QueueMark;
 use crate::state::Status;
-use crate::upkeep::backups;
+use crate::upkeep::backups::{self, CopyLook};
 use crate::upkeep::retention::{self, Policy};
 use crate::upkeep::tombstones;
 use crate::verify::{Options, Report, verify_tree};
@@ -296,6 +297,8 @@ impl DoctorArgs {
             return learned;
         }
         let before = projected_bytes(context, home);
+        let disk = context.machine.disk.as_ref();
+        let copy = self.deep.then(|| backups::look(disk, &home.root));
         let noted = tombstones::look(context.machine.disk.as_ref(), &home.forgotten());
         match HeldHome::take(context, false) {
             Ok(Some(held)) => {
@@ -305,7 +308,7 @@ impl DoctorArgs {
                 let known = held.engine.state().dialects();
                 let spoken = known.into_iter().flat_map(|known| known.spoken(now));
                 learned.extend(spoken.map(|(one, _)| one));
-                self.look_within(context, held, findings);
+                self.look_within(context, held, copy, findings);
             }
             Ok(None) => {
                 self.look_beside(context, home, findings);
@@ -316,7 +319,13 @@ impl DoctorArgs {
         learned
     }
 
-    fn look_within(&self, context: &Context, held: HeldHome, findings: &mut Findings) {
+    fn look_within(
+        &self,
+        context: &Context,
+        held: HeldHome,
+        copy: Option<io::Result<CopyLook>>,
+        findings: &mut Findings,
+    ) {
         let log = held.engine.log();
         let (head, _) = log.head();
         let events = ui::count(head.0, "event");
@@ -359,7 +368,9 @@ impl DoctorArgs {
         if deep {
             // What opens a damaged cache makes it anew, so this comes first.
             look_at_projections(context, &held, findings);
-            look_at_copy(context, &held, findings);
+        }
+        if let Some(copy) = copy {
+            look_at_copy(&held, copy, findings);
         }
         look_for_summaries(context, &held, findings);
         look_at_retention(context, &held, findings);
@@ -546,10 +557,9 @@ fn look_at_backups(context: &Context, home: &Home, findings: &mut Findings) {
     }
 }
 
-/// A home that is a copy: each file against the hash that `backup` wrote down.
-fn look_at_copy(context: &Context, held: &HeldHome, findings: &mut Findings) {
-    let end = held.engine.log().head().1;
-    match backups::compare(context.machine.disk.as_ref(), &held.home.root, &end) {
+/// A home that is a copy: each file against the hash that `backup` wrote down, as it was before the home was opened.
+fn look_at_copy(held: &HeldHome, copy: io::Result<CopyLook>, findings: &mut Findings) {
+    match copy.map(|copy| copy.at(&held.engine.log().head().1)) {
         Ok(found) => {
             if let Some(first) = found.differences.first() {
                 let many = ui::count(found.differences.len(), "difference");

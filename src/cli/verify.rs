@@ -91,6 +91,10 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
     if !matches!(context.machine.disk.stat(&log), Ok(Some(_))) {
         return Ok(());
     }
+    // Opening a home mends files that follow from its log, so this comes first.
+    let copy = backups::look(context.machine.disk.as_ref(), &context.home).map_err(|error| {
+        Failure::new(Exit::Storage, "cannot compare the copy with its backup.json").because(&error)
+    })?;
     let mut unchecked = |why: String| report.unchecked.push(format!("the log of the home: {why}"));
     let held = match HeldHome::take(context, false) {
         Ok(Some(held)) => held,
@@ -109,7 +113,7 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
     let site = held.site(context);
     let compared = exporters::compare(&site);
     let archive = site.log.check_archive();
-    let copied = backups::compare(site.disk.as_ref(), &site.home.root, &site.log.head().1);
+    let copied = copy.at(&site.log.head().1);
     drop(site);
     let compared = compared.map_err(|error| exporter_failed(&error))?;
     let gone = forgotten(held.engine.log());
@@ -131,9 +135,6 @@ fn compare_with_log(context: &Context, report: &mut Report) -> Result<(), Failur
         }
         Ok(()) => {}
     }
-    let copied = copied.map_err(|error| {
-        Failure::new(Exit::Storage, "cannot compare the copy with its backup.json").because(&error)
-    })?;
     for (rule, found) in [(&rules::LOG, compared), (&rules::BACKUP, copied)] {
         for difference in found.differences {
             report.break_rule(rule, &difference.path, None, "", difference.what);

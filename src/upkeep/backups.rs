@@ -89,24 +89,40 @@ fn is_of_an_early_version(manifest: &Value) -> bool {
     manifest.as_object().is_some_and(|all| all.keys().all(|name| MEMBERS.contains(&name.as_str())))
 }
 
-/// Compares a folder that `backup` made with its `backup.json`. `head` is the end of its log now. Nothing is said of a
-/// folder without that file.
-pub(crate) fn compare(disk: &dyn Disk, root: &Path, head: &Digest) -> io::Result<Comparison> {
+/// What of a folder that `backup` made is not what its `backup.json` says.
+pub(crate) struct CopyLook {
+    found: Comparison,
+    /// The hash at the end of the copied log; none where no files were compared.
+    end: Option<String>,
+}
+
+impl CopyLook {
+    /// What differs, where the log ends with this hash now. A copy that was used has files of its own.
+    pub(crate) fn at(self, head: &Digest) -> Comparison {
+        let CopyLook { mut found, end } = self;
+        if end.is_some_and(|end| end != head.hex()) {
+            found.differences.clear();
+            let why = "the copy was used as a home since, so its files are not compared with it; remove it here to end this note";
+            found.notes.push(format!("{MANIFEST}: {why}"));
+        }
+        found
+    }
+}
+
+/// Compares a folder with its `backup.json`, before somebody opens it: that mends what follows from the log. Nothing is said
+/// of a folder without that file.
+pub(crate) fn look(disk: &dyn Disk, root: &Path) -> io::Result<CopyLook> {
     let mut found = Comparison::default();
-    let Some(bytes) = disk.read_if_present(&root.join(MANIFEST))? else { return Ok(found) };
+    let Some(bytes) = disk.read_if_present(&root.join(MANIFEST))? else {
+        return Ok(CopyLook { found, end: None });
+    };
     let manifest: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     if is_of_an_early_version(&manifest) {
-        found
-            .notes
-            .push(format!("{MANIFEST}: it is of an earlier version, which wrote no hash of it"));
+        let why = "it is of an earlier version, which wrote no hash of it";
+        found.notes.push(format!("{MANIFEST}: {why}"));
     } else if !has_own_hash(&manifest, &bytes) {
         found.differs(MANIFEST, "is not what `backup` wrote");
-        return Ok(found);
-    }
-    if manifest["log"]["hash"] != head.hex().as_str() {
-        let why = "the copy was used as a home since, so its files are not compared with it; remove it here to end this note";
-        found.notes.push(format!("{MANIFEST}: {why}"));
-        return Ok(found);
+        return Ok(CopyLook { found, end: None });
     }
     for (name, fact) in manifest["files"].as_object().into_iter().flatten() {
         if OF_LOG.iter().any(|ending| name.ends_with(ending)) {
@@ -122,7 +138,8 @@ pub(crate) fn compare(disk: &dyn Disk, root: &Path, head: &Digest) -> io::Result
             Err(error) => return Err(error),
         }
     }
-    Ok(found)
+    let end = manifest["log"]["hash"].as_str().map(str::to_owned);
+    Ok(CopyLook { found, end })
 }
 
 /// A backup, as the home knows it.
@@ -239,7 +256,7 @@ mod tests {
             "notes": ["the queue is \u{e9}mpty"], "files": files});
         let whole = manifest_bytes(&manifest);
         let told = |end: &Digest| {
-            let found = compare(disk, root, end).unwrap();
+            let found = look(disk, root).unwrap().at(end);
             (
                 found.differences.into_iter().map(|one| one.path).collect::<Vec<_>>(),
                 found.notes.len(),
