@@ -28,7 +28,7 @@ const DISK_BYTES: u64 = 400 << 20;
 const ZOMBIE: &str = "a leader slept until another one led";
 const FULL_DISK: &str = "a disk was full";
 /// What happens to hosts, servers and connections.
-const FAULTS: [&str; 9] = [
+const FAULTS: [&str; 10] = [
     "a host was killed",
     "a host was stopped for a while",
     ZOMBIE,
@@ -37,6 +37,7 @@ const FAULTS: [&str; 9] = [
     "a standby was killed",
     "a server was stopped for a while",
     "a standby was promoted",
+    "the primary was killed and came back",
     FULL_DISK,
 ];
 
@@ -194,7 +195,7 @@ impl Team {
 
     fn something_fails(&mut self, gate: &Mutex<()>) {
         let at = self.rng.below(3) as usize;
-        match self.rng.below(12) {
+        match self.rng.below(13) {
             0 | 1 => {
                 self.count("a host was killed");
                 let (led, since) = (self.leader() == Some(at), Instant::now());
@@ -251,6 +252,12 @@ impl Team {
                 self.servers.kill(old);
                 self.primary = self.servers.promote_best([one, (one + 1) % 3]);
                 self.servers.rejoin(old, self.primary);
+            }
+            11 => {
+                self.count("the primary was killed and came back");
+                self.servers.kill(self.primary);
+                self.pause(0, 1500);
+                self.servers.run(self.primary, None);
             }
             _ if self.disk.is_some() => {
                 self.count(FULL_DISK);
@@ -356,10 +363,13 @@ fn no_fault_loses_or_doubles_a_line() {
     for host in &mut team.hosts {
         host.end(Signal::TERM);
     }
+    let mut ends = BTreeMap::new();
     for host in &team.hosts {
         host.json(&["cluster", "join"]).unwrap();
         let found = host.json(&["cluster", "verify"]).unwrap();
         assert_eq!((&found["ok"], &found["behind"]), (&true.into(), &0.into()), "{found}");
+        // The hash at the end stands for each byte of the log before it.
+        ends.insert(found["hash"].to_string(), found["seq"].to_string());
         let replayed = host.command(&["replay", "--verify"]).output().unwrap();
         assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
         host.json(&["export", "--repair"]).unwrap();
@@ -368,6 +378,7 @@ fn no_fault_loses_or_doubles_a_line() {
         assert_eq!(outcomes.len() as u64, sent);
         no_summary_is_there_twice(host);
     }
+    assert_eq!(ends.len(), 1, "logs differ between hosts: {ends:?}");
     let acks = [0, 1, 2].map(|at| team.hosts[at].home.read("run/ack.jsonl"));
     assert!(acks[0] == acks[1] && acks[1] == acks[2], "acks differ between hosts");
     for (at, seen) in team.seen.iter().enumerate() {
