@@ -5,7 +5,8 @@
 //!
 //! - ingest: lines that are appended to a queue at once until the last one has its ack, on a host that has its log alone, on
 //!   a leader, and on a host that follows, whose lines go through the database;
-//! - work: requests whose model takes 50 ms, on 1, 2 and 4 hosts with 32 workers each;
+//! - work: requests whose model takes 50 ms, on 1, 2 and 4 hosts with 32 workers each, and with 4 each, which leave
+//!   processors free;
 //! - lag: how much later than on the leader an ack is on a host that follows, while work is under way;
 //! - takeover: from a `kill -9` of the leader until another host leads, with the settings that come with the program;
 //! - memory: of the leader and of a host that follows, at the end of the work.
@@ -48,7 +49,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 /// How long the model takes for a request.
 const WORK: Duration = Duration::from_millis(50);
-const WORKERS: usize = 32;
+/// Workers of each host.
+const WORKERS: [usize; 2] = [32, 4];
 
 struct Size {
     lines: usize,
@@ -74,16 +76,20 @@ fn main() {
     let url = servers.url(&[servers.port(0)], "postgres:secret-word");
     ingest(&servers, &url, size.lines);
     let model = model();
-    let mut alone = 0.0;
-    for count in size.hosts {
-        fresh(&servers);
-        let rate = work(&url, &model, *count, size.each);
-        if *count == 1 {
-            alone = rate;
+    for workers in WORKERS {
+        let mut alone = 0.0;
+        for count in size.hosts {
+            fresh(&servers);
+            let rate = work(&url, &model, (*count, workers), size.each);
+            if *count == 1 {
+                alone = rate;
+            }
+            let share = rate / alone / *count as f64;
+            let linear = if alone > 0.0 { format!("{share:.2} of linear") } else { String::new() };
+            println!(
+                "work of 50 ms on {count} hosts of {workers} workers: {rate:.0} requests/s, {linear}"
+            );
         }
-        let share = rate / alone / *count as f64;
-        let linear = if alone > 0.0 { format!("{share:.2} of linear") } else { String::new() };
-        println!("work of 50 ms on {count} hosts: {rate:.0} requests/s, {linear}");
     }
     fresh(&servers);
     takeover(&url, size.takeovers);
@@ -260,15 +266,15 @@ fn read_request(reader: &mut impl std::io::BufRead) -> Option<bool> {
     is_question
 }
 
-fn work(url: &str, model: &str, count: usize, each: usize) -> f64 {
+fn work(url: &str, model: &str, (count, workers): (usize, usize), each: usize) -> f64 {
     let more = format!(
-        "[workers]\ncount = {WORKERS}\nmax_in_flight_per_provider = {WORKERS}\n[provider.slow]\nkind = \"openai\"\n\
+        "[workers]\ncount = {workers}\nmax_in_flight_per_provider = {workers}\n[provider.slow]\nkind = \"openai\"\n\
          base_url = \"{model}/v1\"\nmodel = \"m\"\n[flow.\"{ACTIVE}\"]\nprovider = \"slow\"\n"
     );
     let hosts = team(url, &NAMES[..count], &more);
     // The flow and the connections are used once before.
-    let warm = 2 * count * WORKERS;
-    let total = each * count * WORKERS;
+    let warm = 2 * count * workers;
+    let total = each * count * workers;
     hosts[0].home.append(&lines(warm, "warm", ACTIVE));
     let ended = |acks: &mut Acks<'_>| {
         let lines = acks.new_lines();
