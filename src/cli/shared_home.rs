@@ -93,6 +93,8 @@ const LOOK_IF_NOT_TOLD: Duration = Duration::from_millis(60);
 
 /// Most bytes of lines that are shipped as one value.
 const SHIPPED_BYTES_MAX: usize = 1 << 20;
+/// Most bytes of lines that are on their way to the leader; enough that it need not wait for more.
+const SHIPPED_AHEAD_MAX: u64 = 32 << 20;
 /// How long a leader tries to find out what became of a commit before it gives up the lead.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -876,7 +878,8 @@ impl<L: SharedLog + SharedLines + SharedJobs + SharedOrders + 'static> Leading<'
         })?;
         let log = engine.log().clone();
         let marks = QueueMarks::decode(&log.mark()).map_err(|error| mark_failed(&error))?;
-        let collector = Collector::new(lines, locked.config.queue_host(), marks);
+        let own = locked.config.ingests().then(|| own_queue(self.context, &locked));
+        let collector = Collector::new(lines, locked.config.queue_host(), marks, own);
         let (config, home) = (locked.config.clone(), locked.home.clone());
         let flows = Arc::clone(&locked.flows);
         let opened = OpenHome { config, home, index, flows, engine, projector };
@@ -965,6 +968,7 @@ fn own_queue(context: &Context, LockedHome { config, home, .. }: &LockedHome) ->
         },
         lines_max: config.commit_inputs_max,
         bytes_max: config.commit_bytes_max.min(SHIPPED_BYTES_MAX),
+        ahead_max: SHIPPED_AHEAD_MAX,
     }
 }
 

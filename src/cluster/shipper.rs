@@ -45,6 +45,8 @@ pub struct OwnQueue {
     pub tail: TailOptions,
     pub lines_max: usize,
     pub bytes_max: usize,
+    /// So many bytes are shipped that the log does not have yet, and one batch more. The rest waits in the file.
+    pub ahead_max: u64,
 }
 
 impl OwnQueue {
@@ -59,7 +61,7 @@ impl OwnQueue {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Did {
     Shipped,
-    /// Every finished line was shipped.
+    /// Every finished line was shipped, or as many as may be.
     Nothing,
 }
 
@@ -87,9 +89,12 @@ impl<S: SharedLines> Shipper<S> {
     /// How many bytes were shipped that the log does not have yet.
     #[cfg(any(test, feature = "internals"))]
     pub fn behind(&self) -> u64 {
-        let ends = self.under_way.as_ref().map(|under_way| &under_way.ends);
-        let ends = ends.and_then(|ends| Some((ends.front()?.offset, ends.back()?.offset)));
-        ends.map_or(0, |(first, last)| last - first)
+        self.under_way.as_ref().map_or(0, UnderWay::behind)
+    }
+
+    /// Whether it has begun. A beginning needs marks as new as can be; what comes after it does not.
+    pub fn has_begun(&self) -> bool {
+        self.under_way.is_some()
     }
 
     /// Ships one batch at most. `marks` are those of the own log.
@@ -110,8 +115,9 @@ impl<S: SharedLines> Shipper<S> {
             // The log has another place: this host led, or an earlier start of it shipped.
             under_way = self.begin(marks)?;
         }
+        let may_read = under_way.behind() < self.queue.ahead_max;
         let UnderWay { tailer, ends, next } = self.under_way.insert(under_way);
-        if next.is_none() {
+        if next.is_none() && may_read {
             let batch = tailer.next_batch(now, self.queue.lines_max, self.queue.bytes_max)?;
             tailer.sync()?;
             *next = match batch {
@@ -167,6 +173,11 @@ impl<S: SharedLines> Shipper<S> {
 }
 
 impl UnderWay {
+    fn behind(&self) -> u64 {
+        let ends = self.ends.front().zip(self.ends.back());
+        ends.map_or(0, |(first, last)| last.offset - first.offset)
+    }
+
     /// Forgets the ends that the log has passed; false when the log has a place that is none of them.
     fn passed(&mut self, host: &str, marks: &QueueMarks) -> bool {
         let Some(mark) = marks.by_host.get(host) else { return true };

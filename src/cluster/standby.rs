@@ -26,6 +26,8 @@ const RECONNECT_AFTER: Duration = Duration::from_millis(500);
 const LOOK_AGAIN_IF_OUTDATED: Duration = Duration::from_secs(10);
 /// How long it waits after an error of its queue.
 const SHIP_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Most batches of lines that are shipped before the host looks for commits again.
+const SHIP_AT_ONCE: usize = 4;
 /// How long a leader waits before it asks again what became of a commit.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// Tries of a leader that lie apart so far are of two outages. One call of the shared log takes less.
@@ -188,6 +190,10 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         }
         match connected.following.step(replica) {
             Ok(true) => {
+                // What is behind may go on for long, and the leader must not wait for lines meanwhile.
+                if connected.shipper.has_begun() {
+                    self.ship(&mut connected.shipper, log, now)?;
+                }
                 self.heard(connected);
                 return Ok(Step::Did);
             }
@@ -198,7 +204,7 @@ impl<L: SharedLog + SharedLines> Standby<L> {
             }
             Err(error) => return Err(StandbyError::Member(error)),
         }
-        // The own log is level, so its marks are as new as can be.
+        // The own log is level, so its marks are as new as can be, and shipping may begin.
         let shipped = self.ship(&mut connected.shipper, log, now)?;
         let Connected { following, shipper } = connected;
         if !self.terms.may_lead || Instant::now() < self.lead_at {
@@ -316,10 +322,10 @@ impl<L: SharedLog + SharedLines> Standby<L> {
         let marks = QueueMarks::decode(&log.mark())?;
         let OwnQueue { disk, path, .. } = &self.queue;
         let is_own = self.copies.refuse(log, &marks, disk, path).map_err(ShipError::from);
-        match is_own.and_then(|()| shipper.step(&marks, now)) {
-            Ok(did) => {
+        match is_own.and_then(|()| ship_some(shipper, &marks, now)) {
+            Ok(shipped) => {
                 self.unshipped = None;
-                Ok(did == Did::Shipped)
+                Ok(shipped)
             }
             Err(error) => {
                 let rest = match error {
@@ -336,6 +342,20 @@ impl<L: SharedLog + SharedLines> Standby<L> {
             }
         }
     }
+}
+
+/// True when anything was shipped.
+fn ship_some<S: SharedLines>(
+    shipper: &mut Shipper<S>,
+    marks: &QueueMarks,
+    now: Timestamp,
+) -> Result<bool, ShipError> {
+    for count in 0..SHIP_AT_ONCE {
+        if shipper.step(marks, now)? == Did::Nothing {
+            return Ok(count > 0);
+        }
+    }
+    Ok(true)
 }
 
 /// Tries for so long in each outage. Calls that come close to each other belong to the same one.

@@ -1,7 +1,8 @@
 //! Whether a queue file is a copy of one whose lines were taken in, also when both have grown since.
 //!
 //! Contract. A host that has no place in its queue file yet reads it only when the log has taken in no queue that
-//! begins with the same bytes. What the log consumed first of each queue stands in its marks.
+//! begins with the same bytes: those of its first line, or of what the log consumed first of it, which stands in its
+//! marks. So a copy is known also when the original had grown before anything of it was taken in.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -22,6 +23,12 @@ pub enum CopyError {
     Mark(#[from] MarkError),
     #[error("read what the log consumed of the queues")]
     Log(#[from] LogError),
+}
+
+/// The first line of a queue, if it is long enough to say whose it is.
+pub(crate) fn first_line(queue: &[u8]) -> Option<&[u8]> {
+    let line = queue.split(|byte| *byte == b'\n').next()?;
+    (line.len() >= BEGINNING_MIN as usize).then_some(line)
 }
 
 /// The first bytes that were consumed of a queue.
@@ -94,8 +101,8 @@ impl Copies {
     fn read_on(&mut self, log: &Reader) -> Result<(), CopyError> {
         let end = log.head().0;
         let beginnings = &mut self.beginnings;
-        let mut add = |host: &str, mark: &QueueMark| {
-            let is_first = mark.consumed.as_ref().is_some_and(|batch| batch.start == 0);
+        let (mut firsts, mut commit) = (Vec::new(), (self.until.next(), self.until));
+        let mut add = |host: &str, mark: &QueueMark, is_first: bool| {
             let identity = mark.position.identity.as_ref();
             // Archived records have no marks, so the first batch may be gone.
             if !is_first && beginnings.iter().any(|known| known.host == host) {
@@ -110,19 +117,50 @@ impl Copies {
                 beginnings.push(beginning);
             }
         };
-        each_mark(log, self.until.next(), &mut |host, mark| {
-            add(host, mark);
+        each_mark(log, self.until.next(), &mut |last, host, mark| {
+            if last > commit.1 {
+                commit = (commit.1.next(), last);
+            }
+            let is_first = mark.consumed.as_ref().is_some_and(|batch| batch.start == 0);
+            if is_first {
+                firsts.push((host.to_owned(), commit));
+            }
+            add(host, mark, is_first);
             Ok(())
         })?;
+        for (host, records) in firsts {
+            beginnings.extend(first_request(log, records, host)?);
+        }
         self.until = end;
         Ok(())
     }
 }
 
+/// The first line of a queue, from the records that it was taken in with.
+fn first_request(
+    log: &Reader,
+    (from, until): (Seq, Seq),
+    host: String,
+) -> Result<Option<Beginning>, LogError> {
+    let mut first = None;
+    log.scan(from, Some(until), &mut |entry| {
+        let Ok(event) = entry.event() else { return ControlFlow::Continue(()) };
+        match event.taken().filter(|taken| taken.head.offset == 0) {
+            Some(taken) => {
+                first = Some((taken.line.length(), taken.line.sha256()));
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        }
+    })?;
+    let known = first.filter(|(len, _)| *len >= u64::from(BEGINNING_MIN));
+    Ok(known.map(|(len, hash)| Beginning { host, len, hash }))
+}
+
 /// How many bytes of the file were taken in from one queue or another.
 fn same_part(log: &Reader, disk: &Arc<dyn Disk>, queue: &Path) -> Result<u64, CopyError> {
     let mut bytes = 0;
-    each_mark(log, Seq(1), &mut |_, mark| {
+    each_mark(log, Seq(1), &mut |_, _, mark| {
         if let Some(batch) = mark.consumed.filter(|batch| batch.start == bytes)
             && verify_prefix(disk, queue, &[batch])?.is_none()
         {
@@ -133,17 +171,18 @@ fn same_part(log: &Reader, disk: &Arc<dyn Disk>, queue: &Path) -> Result<u64, Co
     Ok(bytes)
 }
 
-/// Calls `f` with the marks of all hosts in each commit.
+/// Calls `f` with the last record of each commit, and the marks of all hosts in it.
 fn each_mark(
     log: &Reader,
     from: Seq,
-    f: &mut dyn FnMut(&str, &QueueMark) -> Result<(), CopyError>,
+    f: &mut dyn FnMut(Seq, &str, &QueueMark) -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
     let mut outcome = Ok(());
-    log.marks_in(from, log.head().0, &mut |_, bytes| {
+    log.marks_in(from, log.head().0, &mut |last, bytes| {
         let marks = QueueMarks::decode(bytes).map_err(CopyError::from);
-        let mut each =
-            |marks: QueueMarks| marks.by_host.iter().try_for_each(|(host, mark)| f(host, mark));
+        let mut each = |marks: QueueMarks| {
+            marks.by_host.iter().try_for_each(|(host, mark)| f(last, host, mark))
+        };
         outcome = marks.and_then(&mut each);
         match outcome {
             Ok(()) => ControlFlow::Continue(()),
@@ -155,13 +194,17 @@ fn each_mark(
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::RwLock;
+
     use super::*;
     use crate::contract::time::Timestamp;
     use crate::os::Open;
     use crate::os::sim::SimDisk;
+    use crate::registry::SharedFlows;
     use crate::seam::tail::{TailOptions, Tailer};
     use crate::sequencer::engine::{CheckpointWhen, Engine};
-    use crate::sequencer::fixture::{NOW, engine};
+    use crate::sequencer::fixture::{Everything, NOW, engine, request_line};
+    use crate::sequencer::intake::{Arrived, parse};
 
     fn line(number: u32) -> String {
         format!("{{\"request_id\":\"request number {number}\"}}\n")
@@ -243,5 +286,48 @@ mod tests {
             let mut first = Copies::new("a".to_owned());
             assert_eq!(copied(&mut first, &engine, &marks, &original), None, "it has its place");
         }
+    }
+
+    /// Takes in all requests of the queue as one batch.
+    fn take_requests(
+        engine: &mut Engine,
+        marks: &mut QueueMarks,
+        host: &str,
+        disk: &Arc<dyn Disk>,
+    ) {
+        let place = marks.place_in(host, disk, Path::new("/queue")).unwrap();
+        let options = TailOptions { max_line_bytes: 1000, partial_line_grace_ms: 0 };
+        let mut tailer = Tailer::open(disk.clone(), Path::new("/queue"), place, options).unwrap();
+        let batch = tailer.next_batch(Timestamp(5), 100, 1 << 20).unwrap().unwrap();
+        let flows: SharedFlows = Arc::new(RwLock::new(Arc::new(Everything)));
+        let Arrived { lines, foresight, .. } = parse(&batch, &flows);
+        engine.lines(lines, foresight, NOW).unwrap();
+        assert!(marks.advance(host, batch.end, batch.consumed));
+        engine.commit(Some(marks.encode()), CheckpointWhen::Due, &[], NOW).unwrap();
+    }
+
+    #[test]
+    fn a_copy_is_known_though_the_original_grew_before_it_was_taken_in() {
+        let queue = |ids: &[&str]| {
+            let disk: Arc<dyn Disk> = Arc::new(SimDisk::new());
+            let line = |id: &&str| request_line(id, id, id).replace('\n', " ") + "\n";
+            let text: String = ids.iter().map(line).collect();
+            let file = disk.open(Path::new("/queue"), Open::ReadWrite).unwrap();
+            file.append(text.as_bytes()).unwrap();
+            disk
+        };
+        let (mut engine, mut marks) = (engine(100), QueueMarks::default());
+        let other = queue(&["zero", "of another host"]);
+        take_requests(&mut engine, &mut marks, "z", &other);
+        take_requests(&mut engine, &mut marks, "a", &queue(&["one", "two", "three"]));
+        let copied = |ids: &[&str]| {
+            let mut copies = Copies::new("b".to_owned());
+            copied(&mut copies, &engine, &marks, &queue(ids)).is_some()
+        };
+        assert!(copied(&["one"]), "it is shorter than what was taken in first");
+        assert!(copied(&["one", "its own"]), "it went another way");
+        assert!(copied(&["one", "two", "three", "its own"]), "it is longer");
+        assert!(copied(&["zero"]));
+        assert!(!copied(&["two", "one"]), "lines of its own, though others have them too");
     }
 }

@@ -13,9 +13,11 @@ use summarizer::cluster::leadership::{LeadError, Leadership};
 use summarizer::cluster::shared_lines::SharedLines as _;
 use summarizer::cluster::shared_log::{LeaseHeld, Member, Outgoing, SharedLog as _};
 use summarizer::cluster::shipper::{Did, OwnQueue, ShipError, Shipper};
+use summarizer::cluster::standby::{Connect, Standby, Step, Terms};
 use summarizer::contract::hash::{Digest, sha256};
 use summarizer::contract::ids::Seq;
 use summarizer::contract::time::Timestamp;
+use summarizer::log::{Options, Store};
 use summarizer::os::sim::SimDisk;
 use summarizer::os::{Disk, Open};
 use summarizer::seam::tail::{Batch, TailOptions, Tailer};
@@ -121,6 +123,7 @@ impl Host {
             tail: TailOptions { max_line_bytes: 60, partial_line_grace_ms: 40 },
             lines_max: 3,
             bytes_max: 1000,
+            ahead_max: 40,
         }
     }
 
@@ -298,8 +301,9 @@ impl History {
         let (host, database) = (&self.hosts[at], Connection(Arc::clone(&self.database)));
         let (marks, queue) = (host.log.marks(), host.queue());
         let place = queue.place(&host.name, &marks).unwrap();
-        let own = Tailer::open(queue.disk, &queue.path, place, queue.tail).unwrap();
-        let others = Collector::new(database, host.name.clone(), marks.clone());
+        let disk = Arc::clone(&queue.disk);
+        let own = Tailer::open(disk, &queue.path, place, queue.tail).unwrap();
+        let others = Collector::new(database, host.name.clone(), marks.clone(), Some(queue));
         Role::Leads(Box::new(Reign { leadership, marks, own, others }))
     }
 
@@ -466,4 +470,105 @@ fn lines_that_a_late_call_removed_are_shipped_again() {
         history.host(0);
     }
     assert_eq!(history.hosts[0].log.of("host1"), b"one\n");
+}
+
+/// Two batches that begin alike, and are shipped before either host knows of the other.
+#[test]
+fn of_copies_that_come_together_one_is_taken_in_however_far_each_has_grown() {
+    let first = "the line that both files begin with\n";
+    for (copies, is_led) in [([1, 2], false), ([2, 1], false), ([0, 1], true)] {
+        let mut history = History::new(5);
+        while history.hosts.len() < 3 {
+            history = History::new(history.seed + 1);
+        }
+        history.database.lock().faults = 0;
+        for (at, more) in copies.into_iter().zip(["", "one\ntwo\n"]) {
+            let file = history.hosts[at].disk.open(Path::new(QUEUE), Open::ReadWrite).unwrap();
+            file.append(format!("{first}{more}").as_bytes()).unwrap();
+        }
+        for at in copies.into_iter().filter(|at| !is_led || *at > 0) {
+            let Role::Follows(_, mut shipper) = history.follows_anew(at) else { unreachable!() };
+            assert_eq!(shipper.step(&QueueMarks::default(), Timestamp(0)).unwrap(), Did::Shipped);
+        }
+        for _ in 0..200 {
+            history.host(0);
+        }
+        let log = &history.hosts[0].log;
+        let taken: Vec<&str> = ["host0", "host1", "host2"]
+            .into_iter()
+            .filter(|host| log.of(host).starts_with(first.as_bytes()))
+            .collect();
+        assert_eq!(taken.len(), 1, "{copies:?}: {taken:?}");
+    }
+}
+
+#[test]
+fn no_more_is_shipped_than_may_wait() {
+    let mut history = History::new(5);
+    history.database.lock().faults = 0;
+    let file = history.hosts[1].disk.open(Path::new(QUEUE), Open::ReadWrite).unwrap();
+    let queue: String = (0..30).map(|number| format!("line {number}\n")).collect();
+    file.append(queue.as_bytes()).unwrap();
+    let Role::Follows(_, mut shipper) = history.follows_anew(1) else { unreachable!() };
+    let mut count = 0;
+    while shipper.step(&QueueMarks::default(), Timestamp(0)).unwrap() == Did::Shipped {
+        count += 1;
+        assert!(count < 30, "it never stops");
+    }
+    // Three lines are a batch, and 40 bytes may wait before the last one.
+    assert!((40..80).contains(&shipper.behind()), "{}", shipper.behind());
+    drop(shipper);
+    for _ in 0..200 {
+        history.host(0);
+    }
+    for _ in 0..2000 {
+        history.host(0);
+        history.host(1);
+    }
+    assert_eq!(history.hosts[0].log.of("host1"), queue.as_bytes());
+}
+
+#[test]
+fn a_host_that_is_behind_ships_meanwhile() {
+    let history = History::new(5);
+    history.database.lock().faults = 0;
+    let database = Arc::clone(&history.database);
+    let connect: Connect<Connection> = Arc::new(move || Ok(Connection(Arc::clone(&database))));
+    let (terms, now) = (
+        Terms { lease: LEASE, patience: LEASE, may_lead: false, ships: true, works: false },
+        Timestamp(0),
+    );
+    let log: Arc<dyn Disk> = Arc::new(SimDisk::new());
+    let options = Options::beside(Path::new("/log.redb"));
+    let store = Store::open(log, Path::new("/log.redb"), options, [7; 16], &mut |_| {}).unwrap();
+    let log = store.reader();
+    let mut standby =
+        Standby::new(Arc::clone(&connect), history.me(1), terms, history.hosts[1].queue());
+    let produce = |line: &[u8]| {
+        history.hosts[1]
+            .disk
+            .open(Path::new(QUEUE), Open::ReadWrite)
+            .unwrap()
+            .append(line)
+            .unwrap();
+    };
+    let shipped = || connect().unwrap().ends().unwrap().first().map_or(0, |(_, end)| *end);
+    let mut own = Taken::default();
+    produce(b"one\n");
+    assert!(matches!(standby.step(&mut own, &log, now), Ok(Step::Did)));
+    assert_eq!(shipped(), 4);
+
+    let (mut list, leader) = (connect().unwrap(), history.me(0));
+    let mut claim = list.claim(&leader, LEASE).unwrap().unwrap();
+    let mut leads = Taken::default();
+    for line in [b"a\n", b"b\n"] {
+        let commit = leads.next(&QueueMarks::default(), "host0", line);
+        list.append(&claim, &commit, LEASE).unwrap();
+        let Ok(()) = leads.take(&commit.shipped);
+        claim.end = claim.end.after(&commit);
+    }
+    produce(b"two\n");
+    assert!(matches!(standby.step(&mut own, &log, now), Ok(Step::Did)));
+    assert!(!own.hashes.is_empty(), "it followed");
+    assert_eq!(shipped(), 8, "and it did not wait until it is level");
 }

@@ -175,21 +175,25 @@ impl Replica for Copy {
     }
 }
 
+fn queue_of(world: &World) -> OwnQueue {
+    OwnQueue {
+        disk: world.shared(),
+        path: world.home.queue.clone(),
+        adopted: world.home.root.join("run/queue.adopted"),
+        tail: TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 },
+        lines_max: 5,
+        bytes_max: 1 << 20,
+        ahead_max: 1 << 30,
+    }
+}
+
 impl Standby {
     fn start(site: &mut Site, database: &Arc<Mutex<Database>>) -> Result<Standby, Stop> {
         let (me, world) = (site.me(), &site.world);
         let follower = Follower::open(open_store(world)?, world.clock.now(), &mut |_| {})?;
         let (projections, _) = Projections::open(&world.shared(), &world.home, follower.log())?;
         let connection = || Connection(Arc::clone(database));
-        let queue = OwnQueue {
-            disk: world.shared(),
-            path: world.home.queue.clone(),
-            adopted: world.home.root.join("run/queue.adopted"),
-            tail: TailOptions { max_line_bytes: LINE_BYTES, partial_line_grace_ms: 10_000 },
-            lines_max: 5,
-            bytes_max: 1 << 20,
-        };
-        let shipper = Shipper::new(connection(), me.clone(), queue);
+        let shipper = Shipper::new(connection(), me.clone(), queue_of(world));
         let claimer = Claimer::new(connection(), me.clone(), LEASE);
         let work = Work { claimer, waiting: Vec::new(), under_way: BTreeMap::new() };
         let copy = Copy { follower, projections };
@@ -251,7 +255,8 @@ impl Team {
         assert!(before == acks(), "a follower left out acks");
         let marks = QueueMarks::decode(&follower.log().mark())?;
         let (log, lines) = (follower.log().clone(), Connection(Arc::clone(&self.database)));
-        let collector = Collector::new(lines, world.host.clone(), marks);
+        let own = Some(queue_of(world));
+        let collector = Collector::new(lines, world.host.clone(), marks, own);
         let (store, agreement) = (follower.into_store(), Box::new(leadership));
         let now = world.clock.now();
         let engine = Engine::open_agreed(store, agreement, world.options, now, &mut |_| {})?;
