@@ -795,6 +795,8 @@ fn a_person_searches_and_follows_a_sentence_by_tap_and_by_key() {
     tab.until(is_seen);
     let text = |selector: &str| format!("{}.textContent", first(selector));
     assert_eq!(tab.value(&text(".sources mark.on")), tab.value(&text(".sentence.on")));
+    let dimmed = "[...document.querySelectorAll('mark')].filter((mark) => getComputedStyle(mark).opacity !== '1').length";
+    assert_eq!(tab.value(dimmed), 0, "the other sentences can be read too");
     tab.tap(&first(".sources .close"));
     tab.until("!document.querySelector('.focused') && document.activeElement.matches('.sentence')");
     for view in ["read", "days", "projects", "digests", "requests", "overview", "quarantine"] {

@@ -5,6 +5,7 @@
 
 mod path {
     pub mod counts;
+    pub mod exports;
     pub mod folder;
     pub mod rows;
 }
@@ -452,10 +453,10 @@ fn an_export_tells_of_its_empty_conversations_and_of_its_account() {
     let user = r#"{"id": "user-1", "email": "me@example.org", "chatgpt_plus_user": false}"#;
     std::fs::write(person.path("export/user.json"), user).unwrap();
     let added = person.run(0, &home(&["add", "--init", "export"]));
-    says(&added.err, &["a conversation without words", "account data of an export"]);
+    says(&added.err, &["a conversation without words", "user.json: part of the export"]);
     says(&added.out, &["The lamp costs 40 EUR"]);
     let summed = person.run(0, &["sum", "export"]);
-    says(&summed.err, &["a conversation without words", "account data of an export"]);
+    says(&summed.err, &["a conversation without words", "user.json: part of the export"]);
 }
 
 /// `--project` is for what names no project itself: notes, items of lists, and chats keep their own.
@@ -2860,4 +2861,39 @@ fn damaged_files_of_a_watched_folder_are_named_each_time() {
     }
     let texts = person.run(0, &home(&["read"])).out;
     says(&texts, &["  The boat leaves at nine from pier four."]);
+}
+
+/// Many skipped files are only counted, and `-v` names them.
+#[test]
+fn every_skipped_file_is_named_on_request() {
+    let person = person_with(&[("mine/note.md", "The ferry to the island leaves at nine on Friday.")]);
+    for number in 0..9 {
+        std::fs::write(person.path(&format!("mine/photo-{number}.jpg")), b"\xff\xd8\xff").unwrap();
+    }
+    for (name, bytes) in [("empty.md", &b""[..]), (".hidden", b"x"), ("journal.baj", b"\x01$F~")] {
+        std::fs::write(person.path(&format!("mine/{name}")), bytes).unwrap();
+    }
+    let all = ["empty.md: empty", "photo-0.jpg: picture", "photo-8.jpg: picture", ".hidden: hidden", "journal.baj: hardly any words"];
+    for args in [&["sum", "mine"][..], &home(&["add", "--init", "mine"])] {
+        let short = person.run(0, args).err;
+        says(&short, &["`-v` names all", "skipped 12: 9 .jpg (picture)"]);
+        assert!(!short.contains("photo-0.jpg"), "{short}");
+        says(&person.run(0, &[args, &["-v"]].concat()).err, &all);
+    }
+}
+
+#[test]
+fn no_summary_at_all_cannot_be_asked_for() {
+    let person = person_with(&[]);
+    says(&person.run(2, &["read", "--last", "0"]).err, &["--last", "0"]);
+}
+
+#[test]
+fn the_unit_of_a_home_that_does_not_exist_is_printed_with_a_warning() {
+    let person = person_with(&[]);
+    person.run(0, &["--home", "garden", "init"]);
+    let print = ["service", "install", "--user", "--timer", "hourly", "--print"];
+    let ran = person.run(0, &[&["--home", "gardem"][..], &print].concat());
+    says(&ran.err, &["warning:", "gardem is not a summarizer home", "did you mean --home garden?"]);
+    assert!(!person.run(0, &[&["--home", "garden"][..], &print].concat()).err.contains("warning"));
 }

@@ -435,6 +435,10 @@ impl Imported<'_> {
             }
         }
         self.talk_of_gone(ui);
+        if context.stop.is_raised() && waiting > 0 {
+            // The failure of the command says what continues it.
+            return;
+        }
         let next = match waiting {
             0 if new + same == 0 && other > 0 => {
                 "next: `summarizer requests` lists them, `summarizer retry NAME` asks one again"

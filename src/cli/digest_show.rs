@@ -285,11 +285,9 @@ fn readable(line: &str) -> String {
     let mut plain = String::new();
     let mut chars = out.replace("**", "").chars().collect::<Vec<_>>().into_iter().peekable();
     while let Some(c) = chars.next() {
-        // A backslash before a mark keeps it from being Markdown.
-        if c == '\\' && chars.peek().is_some_and(char::is_ascii_punctuation) {
-            continue;
-        }
-        plain.push(c);
+        // A backslash before a mark keeps it from being Markdown, also before another backslash.
+        let mark = if c == '\\' { chars.next_if(char::is_ascii_punctuation) } else { None };
+        plain.push(mark.unwrap_or(c));
     }
     crate::markup::html::unescape(&plain)
 }
@@ -328,6 +326,10 @@ mod tests {
 
     #[test]
     fn a_memo_loses_marks_and_keeps_words() {
+        assert_eq!(
+            readable(r"- \$3.2\\,mm\$ of a\\\_b \* c\*.txt"),
+            r"- $3.2\,mm$ of a\_b * c*.txt"
+        );
         assert_eq!(
             readable("- 22:17 **[The plan \\*now\\*](#sum_1)**: see [x](y) and [open"),
             "- 22:17 The plan *now*: see x and [open"

@@ -15,13 +15,13 @@ use super::source_files::{folder_for_home, name_for_home, name_not_read};
 use crate::config::Config;
 use crate::contract::places::folder_of;
 use crate::home::Home;
-use crate::import::collect::{NamedFile, known_kind};
+use crate::import::collect::{NamedFile, PART_OF_EXPORT, is_part_of_export, known_kind};
 use crate::import::intake::{Intake, Settings};
 use crate::import::kind::FileKind;
 use crate::import::read::{Readers, holds_projects};
 use crate::import::{
-    self, FoundFiles, HIDDEN_END, ImportError, LINK_END, Others, Report, Target, documents, fields,
-    mail,
+    self, FoundFiles, HIDDEN_END, ImportError, LINK_END, LeftOut, Others, Report, Target,
+    documents, fields, mail,
 };
 use crate::os::InPlace;
 
@@ -45,7 +45,7 @@ enum ImportKind {
     /// `create_time`, `created_at`, `sent_at`, `date` or `time`, and may have `id`, `role`, `author`, `title` and
     /// `conversation_id`. For other names use `import jsonl`.
     ChatExport {
-        /// A file, or a folder of .jsonl and .json files
+        /// A file, the .zip of an export, or a folder of .jsonl and .json files
         path: PathBuf,
     },
     /// Put a folder of texts (.md, .txt, .rst, .html, .tex) on the chunk bus
@@ -259,6 +259,7 @@ fn chats(
             Some(
                 kind @ (FileKind::ChatGpt
                 | FileKind::Claude
+                | FileKind::ChatArchive
                 | FileKind::ChatText
                 | FileKind::ChatJson),
             ) => Some(kind),
@@ -269,6 +270,11 @@ fn chats(
             _ => None,
         };
         let name = name_for_home(target.disk, &context.home, file);
+        if file != path && is_part_of_export(target.disk, file) {
+            let why = PART_OF_EXPORT.to_owned();
+            report.leave_out(&name, 1, LeftOut::Entry { name: name.clone(), why });
+            return Ok(());
+        }
         let Some(kind) = has_reader else {
             return intake.take_messages((file, folder_of(&name)), &mapping, report);
         };
@@ -285,7 +291,8 @@ fn sessions(
     report: &mut Report,
     mut take: impl FnMut(&mut Intake<'_>, &Path, &mut Report) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
-    let settings = Settings { gap_ms: config.session_gap_ms, ..Settings::default() };
+    let settings =
+        Settings { gap_ms: config.session_gap_ms, only_chats: true, ..Settings::default() };
     let mut intake = Intake::new(target, settings);
     let others = each(context, target, path, &JSON_ENDS, |file| take(&mut intake, file, report))?;
     intake.finish(report)?;

@@ -74,6 +74,7 @@ pub(super) fn take_in(
         readers: Readers { pdf: config.extract_pdf.clone() },
         project: wish.project.map(str::to_owned),
         gap_ms: config.session_gap_ms,
+        only_chats: false,
     };
     let away = away(context, home, target).map_err(|error| not_added(&error))?;
     let mut intake = Intake::new(target, settings);

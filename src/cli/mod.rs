@@ -225,7 +225,7 @@ impl Context {
     /// A quiet one for a home on this machine.
     fn of_test(home: &std::path::Path) -> Context {
         Context {
-            ui: Ui { json: false, quiet: true },
+            ui: Ui { quiet: true, ..Ui::default() },
             home: home.to_owned(),
             home_given: true,
             config_file: None,
@@ -267,7 +267,7 @@ pub fn run() -> ExitCode {
         rights::keep_to_owner();
         return ExitCode::from(args.run() as u8);
     }
-    let ui = Ui { json: cli.json, quiet: cli.quiet };
+    let ui = Ui { json: cli.json, quiet: cli.quiet, verbose: cli.verbose > 0 };
     let context = Context {
         ui,
         home_given: cli.home.is_some(),

@@ -53,8 +53,8 @@ pub(crate) struct ReadArgs {
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// The newest N summaries
-    #[arg(long, value_name = "N")]
-    last: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    last: Option<u32>,
     /// Only summaries of sources of this day
     #[arg(long, value_name = "DAY")]
     day: Option<Day>,
@@ -173,7 +173,8 @@ impl ReadArgs {
     }
 
     fn newest(&self, bus: &SummaryBus, filter: &Filter<'_>) -> Result<Vec<Published>, Failure> {
-        let most = self.last.unwrap_or(if filter.is_any() { usize::MAX } else { LAST });
+        let all = if filter.is_any() { usize::MAX } else { LAST };
+        let most = self.last.map_or(all, |last| last as usize);
         let mut found = Vec::new();
         let mut projects = std::collections::BTreeSet::new();
         let shown = VersionChoice::of(self.all_versions);
@@ -217,7 +218,7 @@ impl ReadArgs {
                 return Err(nothing_named(context, bus, id));
             }
             let here = here.into_iter().filter(|one| filter.takes(one));
-            let here = here.take(self.last.unwrap_or(usize::MAX));
+            let here = here.take(self.last.map_or(usize::MAX, |last| last as usize));
             // Two words may name the same summary.
             found.extend(here.filter(|one| seen.insert(one.id().to_owned())));
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Context;
 use super::failure::{Exit, Failure};
+use super::held_home::{is_home, no_home};
 use super::settings::load_config;
 use crate::config::{Config, Origin};
 use crate::home::Home;
@@ -60,11 +61,15 @@ impl ServiceArgs {
             return Err(Failure::new(Exit::Usage, what).hint("letters, digits, - _ and ."));
         }
         // A unit for a mistyped home would make that home at its first start.
-        if !print && !super::held_home::is_home(context)? {
-            return Err(super::held_home::no_home(
-                context,
-                "make one there with `summarizer init`",
-            ));
+        if !is_home(context)? {
+            let failure = no_home(context, "make one there with `summarizer init`");
+            if !print {
+                return Err(failure);
+            }
+            // Who only reads the unit may make the home later.
+            let what = failure.in_short();
+            let hint = failure.advice().map(|hint| format!("; {hint}")).unwrap_or_default();
+            context.ui.complain(format!("warning: {what}{hint}"));
         }
         let config = load_config(context)?;
         let home =

@@ -27,15 +27,20 @@ const FEW: usize = 5;
 pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
     let is_counted = |one: &Skipped| one.is_own() || one.is_hidden();
     let others = skipped.iter().filter(|one| !one.is_named() && !is_counted(one)).count();
-    let is_named = |one: &&Skipped| one.is_named() || (others <= FEW && !is_counted(one));
+    let is_named =
+        |one: &&Skipped| ui.verbose || one.is_named() || (others <= FEW && !is_counted(one));
     let named = || skipped.iter().filter(is_named);
-    for one in named().take(NOT_READ_NAMED) {
+    let most = if ui.verbose { usize::MAX } else { NOT_READ_NAMED };
+    for one in named().take(most) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.told()));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
     }
-    let more = named().count().saturating_sub(NOT_READ_NAMED);
+    let named = named().count();
+    let more = named.saturating_sub(most);
     if more > 0 {
-        ui.complain(format!("and {more} more: see `--json`"));
+        ui.complain(format!("and {more} more: see `-v` or `--json`"));
+    } else if named > 0 && others > FEW && !ui.verbose {
+        ui.talk(ui::dim("`-v` names all that were skipped"));
     }
 }
 

@@ -25,12 +25,13 @@ use crate::config::{Config, DefaultFlows};
 use crate::flow::context::Surroundings;
 use crate::flow::{EvidenceRef, FlowError, FlowOutcome, TEXT_FROM_SOURCE};
 use crate::home::Home;
-use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short};
-use crate::import::kind::{FileKind, Group, HEAD_BYTES, Refusal};
+use crate::import::collect::{Collected, NamedFile, Skipped, collect, in_short, kind_within};
+use crate::import::kind::{FileKind, Group, Refusal};
 use crate::import::read::Readers;
 use crate::import::units::{Unit, each_unit};
 use crate::import::{Clock, Report};
 use crate::model::Listener;
+use crate::os::Open;
 
 /// Units that wait for a free thread.
 const WAITING_MAX: usize = 64;
@@ -44,8 +45,8 @@ const STDIN: &str = "-";
 /// Needs no home and writes nothing. Kinds of files are recognized by their content: text, Markdown,
 /// HTML, LaTeX, Org, PDF, docx, epub, CSV, JSON, mail and mailboxes, exports of ChatGPT, Claude,
 /// WhatsApp, Telegram, Slack, Discord and Messenger, RSS, Atom and JSON feeds, calendars, contacts and
-/// subtitles. A mail is read with the texts attached to it. Hidden files and links inside a folder are
-/// skipped.
+/// subtitles. The .zip of an export is read as its unpacked folder. A mail is read with the texts attached to it.
+/// Hidden files and links inside a folder are skipped; -v names every file that is skipped.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   summarizer sum report.pdf
@@ -133,7 +134,12 @@ impl SumArgs {
         config: &Config,
         collected: &Collected,
     ) -> Result<BTreeMap<Group, FlowRunner>, Failure> {
-        let mut groups: Vec<Group> = collected.files.iter().map(|file| file.kind.group()).collect();
+        let files = &collected.files;
+        let mut groups: Vec<Group> = files.iter().map(|file| file.kind.group()).collect();
+        if files.iter().any(|file| file.kind == FileKind::ChatArchive) {
+            // It holds files of any kind.
+            groups.extend(Group::ALL);
+        }
         if self.together {
             groups.push(Group::Document);
         }
@@ -308,6 +314,7 @@ impl<'a> Sources<'a> {
                     | FileKind::ChatGpt
                     | FileKind::Claude
                     | FileKind::ChatJson
+                    | FileKind::ChatArchive
                     | FileKind::Json
             )
         };
@@ -365,9 +372,8 @@ fn take_stdin(
 ) -> Result<(), Failure> {
     let disk = &*context.machine.disk;
     let unread = |error| Failure::new(Exit::Input, "cannot read standard input").because(&error);
-    let bytes = disk.read(path).map_err(&unread)?;
-    let head = &bytes[..bytes.len().min(HEAD_BYTES)];
-    let kind = FileKind::of(std::path::Path::new(""), head, &mut || Ok(bytes.clone()));
+    let file = disk.open(path, Open::Read).map_err(&unread)?;
+    let kind = kind_within(&file, std::path::Path::new(""));
     let name = "standard input".to_owned();
     match kind.map_err(unread)? {
         Ok(kind) => {

@@ -29,6 +29,8 @@ pub(crate) struct Ui {
     pub json: bool,
     /// No talk but errors.
     pub quiet: bool,
+    /// Says all of what is else only counted.
+    pub verbose: bool,
 }
 
 impl Ui {

@@ -1,16 +1,23 @@
-//! Reads files inside a zip archive that is held in memory: what docx and epub are.
+//! Reads files inside a zip archive: one that is held in memory, which docx and epub are, and the directory of one
+//! that is a file.
 //!
-//! Contract: bounded. All entries that are read from an archive inflate to [`BYTES_MAX`] together, so that a small
-//! file cannot fill the memory; the size and the checksum of each must be those of the directory. Encrypted entries
-//! and archives of more than 4 GiB are refused.
+//! Contract: bounded. All entries that are read from an archive in memory inflate to [`BYTES_MAX`] together, so that a
+//! small file cannot fill the memory; the size and the checksum of each must be those of the directory. Encrypted
+//! entries and archives of more than 4 GiB are refused.
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::io;
 
 use miniz_oxide::inflate::decompress_to_vec_with_limit;
 
+use crate::os::DiskFile;
+use crate::upstream::lines::read_range;
+
 /// Most bytes that the entries of an archive inflate to. Pictures are not read.
-const BYTES_MAX: usize = 64 << 20;
+pub(super) const BYTES_MAX: usize = 64 << 20;
+/// The longest directory of an archive that is a file.
+const DIRECTORY_BYTES_MAX: usize = 64 << 20;
 /// Most entries of an archive.
 const ENTRIES_MAX: usize = 100_000;
 /// The longest comment at the end of an archive, and the record before it.
@@ -26,13 +33,15 @@ pub(super) struct Archive<'a> {
     left: Cell<usize>,
 }
 
-struct Entry {
-    name: String,
-    method: u16,
-    encrypted: bool,
-    checksum: u32,
-    packed: usize,
-    size: usize,
+/// What a directory says of a file in its archive.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub name: String,
+    pub method: u16,
+    pub encrypted: bool,
+    pub checksum: u32,
+    pub packed: usize,
+    pub size: usize,
     header: usize,
 }
 
@@ -97,13 +106,51 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// The entries that the directory at the end of the archive lists.
 fn directory(bytes: &[u8]) -> Option<Vec<Entry>> {
-    let first = bytes.len().saturating_sub(END_BYTES_MAX);
-    let end = (first..=bytes.len().checked_sub(22)?)
-        .rev()
-        .find(|at| bytes[*at..].starts_with(b"PK\x05\x06"))?;
-    let count = usize::from(u16_at(bytes, end + 10)?);
-    let mut at = u32_at(bytes, end + 16)? as usize;
-    let mut entries = Vec::new();
+    let end = End::find(&bytes[bytes.len().saturating_sub(END_BYTES_MAX)..])?;
+    entries(bytes.get(end.directory..)?, end.count)
+}
+
+/// The entries of an archive that is a file; `None` where it has no directory that can be read.
+pub(super) fn entries_of(file: &dyn DiskFile) -> io::Result<Option<Vec<Entry>>> {
+    let len = usize::try_from(file.stat()?.len).unwrap_or(usize::MAX);
+    let first = len.saturating_sub(END_BYTES_MAX);
+    let Some(end) = End::find(&read_range(file, first as u64, len - first)?) else {
+        return Ok(None);
+    };
+    match (first + end.at).checked_sub(end.directory) {
+        Some(bytes) if bytes <= DIRECTORY_BYTES_MAX => {
+            Ok(entries(&read_range(file, end.directory as u64, bytes)?, end.count))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Where the bytes of an entry begin in a file; `None` where no entry begins at the place that the directory names.
+pub(super) fn start_of(file: &dyn DiskFile, entry: &Entry) -> io::Result<Option<u64>> {
+    let header = read_range(file, entry.header as u64, HEADER_BYTES)?;
+    Ok(behind_header(&header).map(|bytes| (entry.header + bytes) as u64))
+}
+
+/// The last record of an archive.
+struct End {
+    /// Where it lies in the bytes that were searched.
+    at: usize,
+    count: usize,
+    /// Where the directory begins in the archive.
+    directory: usize,
+}
+
+impl End {
+    fn find(tail: &[u8]) -> Option<End> {
+        let last = tail.len().checked_sub(22)?;
+        let at = (0..=last).rev().find(|at| tail[*at..].starts_with(b"PK\x05\x06"))?;
+        let count = usize::from(u16_at(tail, at + 10)?);
+        Some(End { at, count, directory: u32_at(tail, at + 16)? as usize })
+    }
+}
+
+fn entries(bytes: &[u8], count: usize) -> Option<Vec<Entry>> {
+    let (mut at, mut entries) = (0, Vec::new());
     for _ in 0..count.min(ENTRIES_MAX) {
         if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
             return None;
@@ -125,27 +172,49 @@ fn directory(bytes: &[u8]) -> Option<Vec<Entry>> {
     Some(entries)
 }
 
-fn packed<'a>(bytes: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
-    if !bytes.get(entry.header..)?.starts_with(b"PK\x03\x04") {
+/// Bytes before the name in the header of an entry.
+const HEADER_BYTES: usize = 30;
+
+/// The length of a header with its name; `None` where none begins here.
+fn behind_header(bytes: &[u8]) -> Option<usize> {
+    if !bytes.starts_with(b"PK\x03\x04") {
         return None;
     }
-    let name = usize::from(u16_at(bytes, entry.header + 26)?);
-    let extra = usize::from(u16_at(bytes, entry.header + 28)?);
-    let start = entry.header + 30 + name + extra;
+    let (name, extra) = (u16_at(bytes, 26)?, u16_at(bytes, 28)?);
+    Some(HEADER_BYTES + usize::from(name) + usize::from(extra))
+}
+
+fn packed<'a>(bytes: &'a [u8], entry: &Entry) -> Option<&'a [u8]> {
+    let start = entry.header + behind_header(bytes.get(entry.header..)?)?;
     bytes.get(start..start.checked_add(entry.packed)?)
 }
 
 /// The checksum that zip archives use.
 fn crc32(bytes: &[u8]) -> u32 {
-    let table: [u32; 256] = std::array::from_fn(|index| {
-        (0..8).fold(index as u32, |value, _| match value & 1 {
-            1 => value >> 1 ^ 0xedb8_8320,
-            _ => value >> 1,
-        })
-    });
-    let step = |sum: u32, byte: &u8| table[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ sum >> 8;
-    !bytes.iter().fold(!0, step)
+    crc32_after(0, bytes)
 }
+
+/// The checksum of bytes behind others, which have the first one.
+pub(super) fn crc32_after(before: u32, bytes: &[u8]) -> u32 {
+    let step =
+        |sum: u32, byte: &u8| CHECKSUMS[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ sum >> 8;
+    !bytes.iter().fold(!before, step)
+}
+
+/// The checksum of each byte.
+const CHECKSUMS: [u32; 256] = {
+    let (mut table, mut byte) = ([0; 256], 0);
+    while byte < 256 {
+        let (mut value, mut bit) = (byte as u32, 0);
+        while bit < 8 {
+            value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+            bit += 1;
+        }
+        table[byte] = value;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 pub(super) mod tests {

@@ -12,6 +12,7 @@ use chrono_tz::Tz;
 use serde_json::{Map, Value, json};
 
 use super::LeftOut;
+use super::attached::Attached;
 use super::chats::{Conversation, Standing, Turn};
 use super::fields::time;
 use super::said::{beside_list, text_within};
@@ -280,12 +281,13 @@ fn conversation(
 }
 
 /// The names of the files that a message has attached.
-fn attached(message: &Value) -> impl Iterator<Item = String> {
+fn attached(message: &Value) -> impl Iterator<Item = Attached> {
     const NAMES: [&str; 4] = ["name", "fileName", "file_name", "title"];
     let lists = ["files", "attachments"].into_iter();
     let files = lists.filter_map(|name| message[name].as_array()).flatten();
     let named = files.filter_map(|file| NAMES.iter().find_map(|name| word(&file[*name])));
-    named.chain(word(&message["file_name"]))
+    let named = named.chain(word(&message["file_name"]));
+    named.map(|name| Attached { name, id: None })
 }
 
 /// The role of who speaks, where the message says one; a person otherwise.
@@ -667,7 +669,7 @@ mod tests {
         let found = conversations(&telegram, "a.json", &SlackChannel::default(), chrono_tz::UTC);
         assert_eq!(
             (found[0].empty, found[0].attached.as_slice()),
-            (1, &["plan.pdf".to_owned()][..])
+            (1, &[Attached { name: "plan.pdf".to_owned(), id: None }][..])
         );
         assert_eq!(shown(&telegram), ["2026-03-05T10:01 Ana: See", "2026-03-05T10:30 Bo: So"]);
     }

@@ -13,12 +13,15 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::LeftOut;
+use super::attached::{self, Attached};
 use super::cited::without_marks;
+use super::collect::NamedFile;
 use super::fields::time;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::said_by_record;
 use crate::contract::source::TimePrecision;
 use crate::contract::time::Timestamp;
+use crate::os::Disk;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Conversation {
@@ -36,8 +39,8 @@ pub(crate) struct Conversation {
     pub empty: u64,
     /// What a model thought before it answered, in messages that say something else too.
     pub thoughts: u64,
-    /// The names of files that messages with words have attached, and whose words are not in the export.
-    pub attached: Vec<String>,
+    /// The files that messages with words have attached, and whose words are not in the messages.
+    pub attached: Vec<Attached>,
     /// Parts of messages with words that no reader knows, by the kind that the export names.
     pub unknown: BTreeMap<String, u64>,
     /// How dates that allow two readings were read.
@@ -185,7 +188,7 @@ impl UnusedMessages {
 /// What the messages of an export hold beside the words that are summarized.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
-    attached: Vec<String>,
+    attached: Vec<Attached>,
     unknown: BTreeMap<String, u64>,
     empty: u64,
     unused: UnusedMessages,
@@ -201,10 +204,15 @@ impl Beside {
         }
     }
 
-    pub(crate) fn left_out(&self) -> impl Iterator<Item = LeftOut> + use<> {
+    /// What is said of it, with the file of the messages.
+    pub(crate) fn left_out(
+        &self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+    ) -> impl Iterator<Item = LeftOut> + use<> {
         let silent = LeftOut::without_words(self.empty);
         let unknown = LeftOut::of_unknown_kinds(&self.unknown);
-        let files = LeftOut::not_in_export(&self.attached);
+        let files = attached::told(disk, file, &self.attached);
         let unused = Some(LeftOut::Messages(self.unused)).filter(|_| !self.unused.is_none());
         silent.into_iter().chain(files).chain(unknown).chain(unused)
     }
@@ -283,7 +291,9 @@ fn chatgpt(value: &Value) -> Result<Conversation, String> {
         let id = word(&message["id"]).unwrap_or_else(|| node.to_owned());
         let turn = Turn::new(id, role, at, text, standing).timed(sent.is_some());
         let files = message["metadata"]["attachments"].as_array().into_iter().flatten();
-        found.attached.extend(files.filter_map(|file| word(&file["name"])));
+        found.attached.extend(files.filter_map(|file| {
+            Some(Attached { name: word(&file["name"])?, id: word(&file["id"]) })
+        }));
         found.turns.push(turn.marked_by(message));
     }
     let first = found.turns.first().map(|turn| turn.id.clone());
@@ -454,7 +464,8 @@ fn claude(value: &Value) -> Result<Conversation, String> {
         let files = ["attachments", "files"].into_iter();
         let files = files.filter_map(|name| message[name].as_array()).flatten();
         let unread = files.filter(|file| word(&file["extracted_content"]).is_none());
-        found.attached.extend(unread.filter_map(|file| word(&file["file_name"])));
+        let named = |file: &Value| Some(Attached { name: word(&file["file_name"])?, id: None });
+        found.attached.extend(unread.filter_map(named));
         found.turns.push(turn.marked_by(message));
     }
     Ok(found)

@@ -8,17 +8,37 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use super::kind::{FileKind, HEAD_BYTES, Refusal, may_lose_text};
+use super::export_archive::{head_of, of_archive};
+use super::kind::{FileKind, Refusal, is_conversations, may_lose_text};
 use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, LeftOut, disk_error};
 use crate::home::Home;
-use crate::os::{Disk, InPlace, Open, Stat};
+use crate::os::{Disk, DiskFile, InPlace, Open, Stat, read_up_to};
 
 /// Why the files of a home are passed over.
 const OWN_FILES: &str = "the own files of a home";
 
 /// Why a file or a folder whose name begins with a full stop is passed over.
-const HIDDEN: &str = "hidden";
+pub(super) const HIDDEN: &str = "hidden";
+
+/// Why a file that an export of chats keeps for itself is passed over.
+pub(crate) const PART_OF_EXPORT: &str = "part of the export";
+
+/// What ChatGPT and Claude put beside the conversations: who the user is, what they liked and shared, and their own page
+/// of all chats.
+const BESIDE_CONVERSATIONS: [&str; 10] = [
+    "chat.html",
+    "export_manifest.json",
+    "group_chats.json",
+    "message_feedback.json",
+    "model_comparisons.json",
+    "shared_conversations.json",
+    "shopping.json",
+    "user.json",
+    "user_settings.json",
+    "users.json",
+];
 
 /// Why a link inside a folder is passed over.
 const LINK: &str = "a link";
@@ -39,6 +59,11 @@ pub(crate) struct NamedFile {
 }
 
 impl NamedFile {
+    /// Whether it was found in a folder or an archive, so that the files beside it are read too.
+    pub(crate) fn is_found(&self) -> bool {
+        self.in_folder.is_some()
+    }
+
     /// The path as it was given or found.
     pub(crate) fn given(&self) -> &Path {
         self.in_folder.as_deref().unwrap_or(&self.path)
@@ -72,6 +97,9 @@ impl Skipped {
     /// What a reader left out of a file.
     pub(crate) fn left_out(name: String, why: &LeftOut) -> Skipped {
         let (part, reason) = match why {
+            LeftOut::Entry { name, why } => {
+                return Skipped::whole(name.clone(), why.clone(), false);
+            }
             LeftOut::InPart { part, why } => (Some(part.clone()), why.to_string()),
             why => (None, why.to_string()),
         };
@@ -108,6 +136,7 @@ impl Skipped {
     pub(crate) fn is_named(&self) -> bool {
         self.is_told()
             || self.why == NOT_A_FILE
+            || self.why == PART_OF_EXPORT
             || may_lose_text(&self.name, &self.why)
             || self.why.contains(':')
     }
@@ -308,8 +337,10 @@ fn take(
     skipped: &mut Vec<Skipped>,
 ) {
     let (name, named) = (shown(path), real.is_none());
+    let in_place = InPlace(disk, None);
     let kind = match real {
-        Some(real) => kind_of(&InPlace(disk, None), real),
+        Some(real) if is_part_of_export(&in_place, real) => Ok(Err(Refusal::new(PART_OF_EXPORT))),
+        Some(real) => kind_of(&in_place, real),
         None => kind_of(disk, path),
     };
     match kind {
@@ -346,20 +377,41 @@ fn kind_of(disk: &dyn Disk, path: &Path) -> io::Result<Result<FileKind, Refusal>
     if !std::fs::metadata(path)?.is_file() {
         return Ok(Err(Refusal(NOT_A_FILE.to_owned())));
     }
-    let file = disk.open(path, Open::Read)?;
+    kind_within(&disk.open(path, Open::Read)?, path)
+}
+
+/// The kind of a file that is open, by its content and this name.
+pub(crate) fn kind_within(
+    file: &Arc<dyn DiskFile>,
+    name: &Path,
+) -> io::Result<Result<FileKind, Refusal>> {
+    let head = head_of(file.as_ref())?;
+    if head.starts_with(b"PK\x03\x04")
+        && let Some(found) = of_archive(file)?
+    {
+        return Ok(found);
+    }
     if file.stat()?.len > DOCUMENT_BYTES_MAX {
         return Ok(Err(Refusal(format!("larger than {} MiB", DOCUMENT_BYTES_MAX >> 20))));
     }
-    let mut head = vec![0; HEAD_BYTES];
-    let mut filled = 0;
-    while filled < head.len() {
-        match file.read_at(&mut head[filled..], filled as u64)? {
-            0 => break,
-            count => filled += count,
-        }
+    FileKind::of(name, &head, &mut || read_up_to(file.as_ref(), u64::MAX))
+}
+
+/// Whether a file stands beside the conversations of an export and holds what its program keeps for itself.
+pub(crate) fn is_part_of_export(disk: &dyn Disk, path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !BESIDE_CONVERSATIONS.contains(&name) {
+        return false;
     }
-    head.truncate(filled);
-    FileKind::of(path, &head, &mut || disk.read(path))
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let names = disk.list(folder).unwrap_or_default();
+    let first = names.iter().find(|name| is_conversations(name));
+    let kind = first.map(|first| {
+        let path = folder.join(first);
+        kind_within(&disk.open(&path, Open::Read)?, &path)
+    });
+    matches!(kind, Some(Ok(Ok(FileKind::ChatGpt | FileKind::Claude))))
 }
 
 /// What was left out, counted by the reason and the end of the name:

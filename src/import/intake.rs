@@ -9,10 +9,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::archive_parts::{Part, is_of_chats, parts};
 use super::chats::{self, Beside, Conversation, Standing, Turn};
 use super::collect::NamedFile;
 use super::documents::{self, Described};
-use super::kind::{FileKind, Group};
+use super::export_archive::InArchive;
+use super::kind::{FileKind, Group, Refusal, extension};
 use super::partition::{Appender, RecordKey, partition_of, partition_of_folder};
 use super::read::{self, Readers};
 use super::sessions::{self, Talk};
@@ -67,6 +69,8 @@ pub(crate) struct Settings {
     pub project: Option<String>,
     /// A pause this long in a chat begins another session.
     pub gap_ms: i64,
+    /// Whether only chats and the projects of Claude are taken from the archive of an export.
+    pub only_chats: bool,
 }
 
 /// Takes files into a home.
@@ -114,23 +118,62 @@ impl<'a> Intake<'a> {
         report: &mut Report,
     ) -> Result<(), ImportError> {
         let (subjects, refused) = (self.subjects.len(), report.refused());
-        match self.take_file(file, report) {
-            Err(ImportError::Disk { operation, path, source })
-                if path == file.path.display().to_string() =>
-            {
-                report.reject(&file.name, WHOLE, format!("cannot {operation} it: {source}"));
-            }
-            taken => taken?,
-        }
+        let all = self.target.disk;
+        let in_place = InPlace(all, None);
+        self.take_or_name(file.disk(all, &in_place), file, report)?;
         report.count_file(self.subjects.len() > subjects, refused);
         Ok(())
     }
 
-    fn take_file(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let all = self.target.disk;
-        let in_place = InPlace(all, None);
-        let disk = file.disk(all, &in_place);
+    /// Takes a file, or names it in the report where it cannot be opened.
+    fn take_or_name(
+        &mut self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        match self.take_file(disk, file, report) {
+            Err(ImportError::Disk { operation, path, source })
+                if path == file.path.display().to_string() =>
+            {
+                report.reject(&file.name, WHOLE, format!("cannot {operation} it: {source}"));
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    /// Takes the files in the archive of an export.
+    fn archive(
+        &mut self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let archive = InArchive::open(disk, &file.path);
+        let archive = archive.map_err(disk_error("read", &file.path))?;
+        for part in parts(&archive, file) {
+            match part {
+                Part::File(inner) if self.settings.only_chats && !is_of_chats(&archive, &inner) => {
+                    *report.passed_over.entry(extension(&inner.path)).or_default() += 1;
+                }
+                Part::File(inner) => self.take_or_name(&archive, &inner, report)?,
+                Part::Refused(name, Refusal(why)) => {
+                    report.leave_out(&file.name, WHOLE, LeftOut::Entry { name, why });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_file(
+        &mut self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
         match file.kind {
+            FileKind::ChatArchive => self.archive(disk, file, report),
             FileKind::Mail => {
                 let mut found = Vec::new();
                 mail::each_event(
@@ -148,7 +191,7 @@ impl<'a> Intake<'a> {
                 let is_unread = |(_, event): &(u64, Read)| matches!(event, Err(LeftOut::Unread(_)));
                 if found.iter().all(|(_, event)| event.is_err()) && found.iter().any(is_unread) {
                     found.retain(|one| !is_unread(one));
-                    self.document(file, report)?;
+                    self.document(disk, file, report)?;
                 }
                 found
                     .into_iter()
@@ -166,7 +209,7 @@ impl<'a> Intake<'a> {
                     &mut |number, event| self.event(file, number, event, report),
                 )
             }
-            FileKind::ChatGpt | FileKind::Claude => self.conversations(file, report),
+            FileKind::ChatGpt | FileKind::Claude => self.conversations(disk, file, report),
             FileKind::ChatLines => {
                 let mapping = fields::Mapping::chat_export();
                 self.loose_messages(disk, &file.path, (&file.name, None), &mapping, report)
@@ -175,11 +218,11 @@ impl<'a> Intake<'a> {
                 let bytes = disk.read(&file.path);
                 let bytes = bytes.map_err(disk_error("read", &file.path))?;
                 let found = talks::exported(disk, file, &bytes, self.target.clock());
-                let beside = talks::beside(&found);
+                let beside = talks::beside(disk, file, &found);
                 beside.for_each(|why| report.leave_out(&file.name, 1, why));
                 match found {
                     // A chat without a day is still a text with speakers.
-                    found if found.is_empty() => self.document(file, report),
+                    found if found.is_empty() => self.document(disk, file, report),
                     found => found.into_iter().zip(1..).try_for_each(|(one, place)| match one {
                         Ok(one) => self.conversation(file, place, one, report),
                         Err((number, why)) => {
@@ -221,7 +264,7 @@ impl<'a> Intake<'a> {
                     }
                 }
             }
-            _ => self.document(file, report),
+            _ => self.document(disk, file, report),
         }
     }
 
@@ -249,10 +292,13 @@ impl<'a> Intake<'a> {
         Ok(subjects.filter(|subject| !report.refused.contains(&subject.id)).collect())
     }
 
-    fn document(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let in_place = InPlace(self.target.disk, None);
-        let bytes = file.disk(self.target.disk, &in_place).read(&file.path);
-        let bytes = bytes.map_err(disk_error("read", &file.path))?;
+    fn document(
+        &mut self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
+        let bytes = disk.read(&file.path).map_err(disk_error("read", &file.path))?;
         let (parts, held) = match read::guarded(|| self.parts(file, &bytes)) {
             Ok((mut parts, held)) => {
                 dated::set_heads(&mut parts, &file.name);
@@ -438,6 +484,12 @@ impl<'a> Intake<'a> {
             return Ok(Some(own));
         }
         let Some(content) = content else { return Ok(None) };
+        // What was unpacked before or since has the same content and another name.
+        for other in names_unpacked(name) {
+            if self.chunks.holds(&partition_of(&other), &other, Some(content), report)? {
+                return Ok(Some((partition_of(&other), other)));
+            }
+        }
         let below = name.match_indices('/').map(|(at, _)| (&name[..at], &name[at + 1..]));
         let file = name.rsplit('/').next().unwrap_or(name);
         for (folder, rest) in below.chain([(file, file)]) {
@@ -524,10 +576,12 @@ impl<'a> Intake<'a> {
         }
     }
 
-    fn conversations(&mut self, file: &NamedFile, report: &mut Report) -> Result<(), ImportError> {
-        let all = self.target.disk;
-        let in_place = InPlace(all, None);
-        let disk = file.disk(all, &in_place);
+    fn conversations(
+        &mut self,
+        disk: &dyn Disk,
+        file: &NamedFile,
+        report: &mut Report,
+    ) -> Result<(), ImportError> {
         let mut beside = Beside::default();
         each_record(disk, &file.path, &mut |number, record| match record
             .and_then(|record| chats::conversation(&record))
@@ -539,7 +593,7 @@ impl<'a> Intake<'a> {
                 Ok(())
             }
         })?;
-        beside.left_out().for_each(|why| report.leave_out(&file.name, 1, why));
+        beside.left_out(disk, file).for_each(|why| report.leave_out(&file.name, 1, why));
         Ok(())
     }
 
@@ -701,6 +755,33 @@ impl<'a> Intake<'a> {
         }
         Ok(())
     }
+}
+
+/// The names that a file in an archive has in the unpacked folder, and the other way round: `export.zip#ID` and
+/// `export/projects.json#ID`, `export.zip/plan.txt` and `export/plan.txt`.
+fn names_unpacked(name: &str) -> Vec<String> {
+    const ARCHIVE: &str = ".zip";
+    const PROJECTS: &str = "/projects.json";
+    let file = file_of_item(name);
+    let item = &name[file.len()..];
+    let mut names = Vec::new();
+    if let Some(folder) = file.strip_suffix(ARCHIVE) {
+        names.push(format!("{folder}{PROJECTS}{item}"));
+    }
+    names.extend(file.strip_suffix(PROJECTS).map(|folder| format!("{folder}{ARCHIVE}{item}")));
+    for (at, _) in name.match_indices('/') {
+        let (above, rest) = name.split_at(at);
+        match above.strip_suffix(ARCHIVE) {
+            Some(folder) => {
+                names.push(format!("{folder}{rest}"));
+                // An archive of one folder is unpacked as this folder.
+                let beside = folder.rsplit_once('/').map(|(beside, _)| format!("{beside}{rest}"));
+                names.push(beside.unwrap_or_else(|| rest[1..].to_owned()));
+            }
+            None => names.push(format!("{above}{ARCHIVE}{rest}")),
+        }
+    }
+    names
 }
 
 /// Everything that a part says, and what is known of it.

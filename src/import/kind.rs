@@ -27,6 +27,8 @@ const MESSAGES_READ: usize = 3;
 const UTF8_BYTES_MAX: usize = 4;
 /// Control characters that a short text may hold.
 const CONTROLS_FREE: usize = 1;
+/// Bytes of a text from which on it is one, whatever it says.
+const SHORT_BYTES: usize = 64;
 /// A text with more than one further control character in this many is binary.
 const TEXT_CHARS_PER_CONTROL: usize = 200;
 
@@ -60,6 +62,8 @@ pub(crate) enum FileKind {
     Claude,
     /// Chat messages as JSON lines.
     ChatLines,
+    /// The archive in which ChatGPT, Claude or Telegram delivers an export.
+    ChatArchive,
     /// An export of WhatsApp, or a log of a chat, as lines of text.
     ChatText,
     /// An export of Telegram, Slack, Discord or Messenger, or messages with roles and without times.
@@ -93,6 +97,7 @@ impl FileKind {
             FileKind::ChatGpt => "chatgpt export",
             FileKind::Claude => "claude export",
             FileKind::ChatLines => "chat messages",
+            FileKind::ChatArchive => "chat export archive",
             FileKind::ChatText => "chat log",
             FileKind::ChatJson => "chat export",
             FileKind::XmlFeed | FileKind::JsonFeed => "feed",
@@ -104,7 +109,9 @@ impl FileKind {
         match self {
             FileKind::Mailbox => Some("message"),
             FileKind::ChatLines => Some("line"),
-            FileKind::ChatGpt | FileKind::Claude | FileKind::ChatJson => Some("conversation"),
+            FileKind::ChatGpt | FileKind::Claude | FileKind::ChatJson | FileKind::ChatArchive => {
+                Some("conversation")
+            }
             FileKind::XmlFeed | FileKind::JsonFeed => Some("item"),
             _ => None,
         }
@@ -117,6 +124,7 @@ impl FileKind {
             FileKind::ChatGpt
             | FileKind::Claude
             | FileKind::ChatLines
+            | FileKind::ChatArchive
             | FileKind::ChatText
             | FileKind::ChatJson => Group::Chat,
             FileKind::XmlFeed | FileKind::JsonFeed => Group::Feed,
@@ -188,6 +196,8 @@ pub(crate) enum Group {
 }
 
 impl Group {
+    pub(crate) const ALL: [Group; 4] = [Group::Document, Group::Mail, Group::Chat, Group::Feed];
+
     /// The name in the configuration.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -206,6 +216,8 @@ pub(crate) struct Refusal(pub String);
 /// A document of a kind that has no reader.
 const NO_READER: &str = "no reader";
 const DAMAGED: &str = "damaged archive";
+const ARCHIVE: &str = "archive: unpack it first";
+const FEW_WORDS: &str = "hardly any words";
 const BINARY: &str = "binary";
 /// Ends of names whose bearers a person takes for texts.
 const TEXT_ENDS: [&str; 26] = [
@@ -222,6 +234,15 @@ impl Refusal {
         Refusal(why.into())
     }
 
+    pub(super) fn damaged() -> Refusal {
+        Refusal::new(DAMAGED)
+    }
+
+    /// An archive of files that nothing is known of.
+    pub(super) fn archive() -> Refusal {
+        Refusal::new(ARCHIVE)
+    }
+
     /// Whether a file of this name should have been read.
     pub(crate) fn is_fault_of(&self, name: &Path) -> bool {
         self.0 == DAMAGED && matches!(extension(name).as_str(), "docx" | "epub")
@@ -232,6 +253,16 @@ impl Refusal {
 pub(crate) fn may_lose_text(name: &str, why: &str) -> bool {
     let has_name_of_text = || TEXT_ENDS.contains(&extension(Path::new(name)).as_str());
     [NO_READER, DAMAGED, OLD_OFFICE].contains(&why) || why == BINARY && has_name_of_text()
+}
+
+/// Whether a file of this name holds the conversations of an export of ChatGPT or Claude, which may be in parts:
+/// `conversations.json`, `conversations-000.json`.
+pub(crate) fn is_conversations(name: &str) -> bool {
+    let rest = name.strip_prefix("conversations").and_then(|rest| rest.strip_suffix(".json"));
+    rest.is_some_and(|part| {
+        let number = part.strip_prefix(['-', '_']).unwrap_or_default();
+        part.is_empty() || !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit())
+    })
 }
 
 /// The end of a name in lower case, without its dot.
@@ -252,7 +283,7 @@ fn of_archive(extension: &str, bytes: &[u8]) -> Result<FileKind, Refusal> {
         return Ok(FileKind::Epub);
     }
     Err(match extension {
-        "zip" | "" => Refusal::new("archive: unpack it first"),
+        "zip" | "" => Refusal::archive(),
         _ => Refusal::new(NO_READER),
     })
 }
@@ -269,8 +300,8 @@ fn by_magic(head: &[u8]) -> Option<Result<FileKind, Refusal>> {
         (b"RIFF", "media"),
         (b"ID3", "media"),
         (b"\xd0\xcf\x11\xe0", OLD_OFFICE),
-        (b"\x1f\x8b", "archive: unpack it first"),
-        (b"7z\xbc\xaf", "archive: unpack it first"),
+        (b"\x1f\x8b", ARCHIVE),
+        (b"7z\xbc\xaf", ARCHIVE),
         (b"\x7fELF", "program"),
     ];
     let found = known.iter().find(|(magic, _)| head.starts_with(magic));
@@ -330,8 +361,21 @@ fn of_text(extension: &str, text: &str) -> Result<FileKind, Refusal> {
         "" if text.starts_with("---\n") && text[4..].contains("\n---\n") => Ok(FileKind::Markdown),
         _ if is_chat(text) => Ok(FileKind::ChatText),
         _ if is_table(text) && table_has_words(text) => Ok(FileKind::Csv),
+        _ if !TEXT_ENDS.contains(&extension) && !says_something(text) => {
+            Err(Refusal::new(FEW_WORDS))
+        }
         _ => Ok(FileKind::Text),
     }
+}
+
+/// Whether a text is long enough to be one, or has words: letters beside each other, or numbers. The settings of a program
+/// may be a few signs.
+fn says_something(text: &str) -> bool {
+    let text = text.trim();
+    let words = text.split(|c: char| !c.is_alphanumeric());
+    let is_word = |word: &&str| word.chars().nth(1).is_some() || !word.is_ascii();
+    let in_words: usize = words.filter(is_word).map(str::len).sum();
+    text.len() >= SHORT_BYTES || 2 * in_words >= text.len()
 }
 
 /// A calendar, contacts, a manual page or subtitles: by their first lines.
@@ -828,6 +872,13 @@ mod tests {
         assert_eq!(kind("a.md", "[link](x) and more"), Ok(FileKind::Markdown));
         assert_eq!(kind("a.txt", "[x] a task"), Ok(FileKind::Text));
         assert_eq!(kind("a.txt", "a\u{85}b\u{8}."), Ok(FileKind::Text));
+        for short in ["Call Bo.", "12", "ok", "屋根が漏れる。", "Größe: 3 m"] {
+            assert_eq!(kind("note", short), Ok(FileKind::Text), "{short}");
+        }
+        for signs in ["$F~", "\u{1}$F~", "{}", "a=1;b=2;#!%&", "-- --"] {
+            assert_eq!(kind("journal.baj", signs), Err(FEW_WORDS.to_owned()), "{signs}");
+        }
+        assert_eq!(kind("a.txt", ":-)"), Ok(FileKind::Text));
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! manifest and ignores them.
 
 mod archive;
+mod archive_parts;
+mod attached;
 #[cfg(feature = "internals")]
 pub mod both_ways;
 mod chat_json;
@@ -18,6 +20,8 @@ pub(crate) mod collect;
 mod data_words;
 mod decode;
 pub mod documents;
+mod entry_file;
+mod export_archive;
 mod extract;
 mod feed;
 pub mod fields;
@@ -140,12 +144,25 @@ pub(crate) enum LeftOut {
     /// Messages of a chat that are part of no summary. That is not an error.
     #[error("{}", .0.told().unwrap_or_default())]
     Messages(UnusedMessages),
+    /// A file in the archive of an export that is not read, as in its unpacked folder. That is not an error.
+    #[error("{why}")]
+    Entry { name: String, why: String },
     /// One of these, in a part of a file: a line, a message, an item.
     #[error("{part}: {why}")]
     InPart { part: String, why: Box<LeftOut> },
 }
 
 impl LeftOut {
+    /// What is said of a part that cannot be read.
+    fn of(error: &ImportError) -> LeftOut {
+        LeftOut::Unread(match error {
+            ImportError::Disk { operation, source, .. } => {
+                format!("cannot {operation} it: {source}")
+            }
+            error => error.to_string(),
+        })
+    }
+
     /// What is said of messages of a file in which nobody wrote a word.
     fn without_words(messages: u64) -> Option<LeftOut> {
         let messages = match messages {
@@ -168,18 +185,17 @@ impl LeftOut {
         Some(LeftOut::Attachment(format!("{parts} without a reader: {kinds}")))
     }
 
-    /// What is said of the files that messages have attached, and that an export does not hold.
-    fn not_in_export(files: &[String]) -> Option<LeftOut> {
+    /// What is said of files that messages have attached, behind the words that messages attached them.
+    fn of_attached(files: &[&str], more_of_them: &str) -> Option<LeftOut> {
         const NAMED: usize = 5;
-        let named = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let named = files.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");
         let more = match files.len() {
             0 => return None,
             count if count > NAMED => format!(" and {} more", count - NAMED),
             _ => String::new(),
         };
-        Some(LeftOut::Attachment(format!(
-            "{named}{more} (attached to messages, and not in the export)"
-        )))
+        let told = format!("{named}{more} (attached to messages, and {more_of_them})");
+        Some(LeftOut::Attachment(told))
     }
 
     /// Whether it stands beside a text that was read.
@@ -379,6 +395,7 @@ impl Report {
             LeftOut::OneCell(line) => {
                 self.open_quotes.insert(file.to_owned(), line);
             }
+            LeftOut::Entry { name, why } => self.list(&name, 0, why, true),
             why => self.list(file, number, why.to_string(), !why.is_fault()),
         }
     }

@@ -6,6 +6,7 @@ use roxmltree::{Document as Xml, Node};
 use serde_json::{Map, Value};
 
 use super::archive::{Archive, ArchiveError};
+use super::head;
 use super::xml::parse as xml;
 use crate::contract::publish::said_by_member;
 use crate::markup::document::Document;
@@ -204,19 +205,42 @@ fn is_hidden(run: Node<'_, '_>) -> bool {
     marks.any(|mark| !is_off(mark))
 }
 
+/// A table. Where its first row names the columns, each row below it is a sentence with these names, so that it says the
+/// same alone.
 fn table(node: Node<'_, '_>, out: &mut String) {
-    for row in rows(node) {
+    let cells_of = |row: Node<'_, '_>| -> Vec<String> {
         let cells = row.children().filter(|one| is(one, "tc")).map(|cell| {
             let mut text = String::new();
             blocks(cell, &mut text);
             text.split_whitespace().collect::<Vec<_>>().join(" ")
         });
-        let cells: Vec<String> = cells.collect();
-        if cells.iter().any(|cell| !cell.is_empty()) {
-            out.push_str(&format!("{}\n", cells.join(" | ")));
+        cells.collect()
+    };
+    let mut all: Vec<Vec<String>> = rows(node).into_iter().map(cells_of).collect();
+    all.retain(|cells| cells.iter().any(|cell| !cell.is_empty()));
+    let lines: Vec<String> = match all.split_first() {
+        Some((names, below)) if names_all_columns(names, below) => {
+            below.iter().map(|cells| row_sentence(names, cells)).collect()
         }
-    }
+        _ => all.iter().map(|cells| cells.join(" | ")).collect(),
+    };
+    lines.iter().for_each(|line| out.push_str(&format!("{line}\n")));
     out.push('\n');
+}
+
+/// Whether the first row of a table has a name for each cell below it.
+fn names_all_columns(names: &[String], below: &[Vec<String>]) -> bool {
+    let has_columns = names.len() > 1 && names.iter().all(|name| !name.is_empty());
+    let is_even = below.iter().all(|cells| cells.len() == names.len());
+    has_columns && is_even && !below.is_empty() && head::names_columns(names, below)
+}
+
+/// A row with the names of its columns: `Item: Roof tiles; Cost: 12000 EUR.`
+fn row_sentence(names: &[String], cells: &[String]) -> String {
+    let named = names.iter().zip(cells).filter(|(_, cell)| !cell.is_empty());
+    let named = named.map(|(name, cell)| format!("{}: {cell}", name.trim_end_matches(':')));
+    let named: Vec<String> = named.collect();
+    format!("{}.", named.join("; ").trim_end_matches('.'))
 }
 
 /// The rows of a table. Those of a table within a cell are part of the cell.
@@ -353,6 +377,36 @@ mod tests {
         );
         assert_eq!(read.members["said_by"], Value::from(vec!["Ben", "Ed"]));
         assert!(docx(&zip(&[("word/document.xml", "<w:document")])).unwrap_err().contains("XML"));
+    }
+
+    #[test]
+    fn a_row_of_a_table_says_the_same_alone() {
+        let read = |rows: &[&[&str]]| {
+            let cell =
+                |cell: &&str| format!("<w:tc><w:p><w:r><w:t>{cell}</w:t></w:r></w:p></w:tc>");
+            let row = |cells: &&[&str]| {
+                format!("<w:tr>{}</w:tr>", cells.iter().map(cell).collect::<String>())
+            };
+            let rows: String = rows.iter().map(row).collect();
+            let body = format!(
+                "<w:document xmlns:w='w'><w:body><w:tbl>{rows}</w:tbl></w:body></w:document>"
+            );
+            docx(&zip(&[("word/document.xml", &body)])).unwrap().text
+        };
+        let named = read(&[
+            &["Item", "Cost"],
+            &["Roof tiles", "12000 EUR"],
+            &["Gutter", ""],
+            &["Work", "4 days."],
+        ]);
+        assert_eq!(
+            named,
+            "Item: Roof tiles; Cost: 12000 EUR.\nItem: Gutter.\nItem: Work; Cost: 4 days."
+        );
+        // Nothing names the columns.
+        assert_eq!(read(&[&["Tiles", "12"], &["Wood", "7"]]), "Tiles | 12\nWood | 7");
+        assert_eq!(read(&[&["", "Cost"], &["Tiles", "12"]]).trim(), "| Cost\nTiles | 12");
+        assert_eq!(read(&[&["Item", "Cost"], &["Together 12"]]), "Item | Cost\nTogether 12");
     }
 
     /// A stack overflow ends the whole process, and anybody can send such a file.

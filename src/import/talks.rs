@@ -43,10 +43,14 @@ pub(super) fn exported(disk: &dyn Disk, file: &NamedFile, bytes: &[u8], clock: C
 }
 
 /// What the messages of a file hold beside the words that are summarized.
-pub(super) fn beside(found: &[Talk]) -> impl Iterator<Item = LeftOut> + use<> {
+pub(super) fn beside(
+    disk: &dyn Disk,
+    file: &NamedFile,
+    found: &[Talk],
+) -> impl Iterator<Item = LeftOut> + use<> {
     let mut beside = Beside::default();
     found.iter().flatten().for_each(|one| beside.add(one));
-    beside.left_out()
+    beside.left_out(disk, file)
 }
 
 /// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.

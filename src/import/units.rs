@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use chrono_tz::Tz;
 use serde_json::Value;
 
+use super::archive_parts::{Part, parts};
 use super::chats::{self, Beside, Conversation, Standing};
 use super::collect::NamedFile;
-use super::kind::FileKind;
+use super::export_archive::InArchive;
+use super::kind::{FileKind, Refusal};
 use super::read::{self, Readers};
 use super::stream::each_record;
 use super::turn_record::record_of;
@@ -165,13 +167,31 @@ pub(crate) fn each_unit(
                 }
                 Ok(())
             })?;
-            beside.left_out().for_each(|why| take(Err(why)));
+            beside.left_out(disk, file).for_each(|why| take(Err(why)));
+            Ok(())
+        }
+        FileKind::ChatArchive => {
+            let archive = InArchive::open(disk, path).map_err(disk_error("read", path))?;
+            for part in parts(&archive, file) {
+                let inner = match part {
+                    Part::File(inner) => inner,
+                    Part::Refused(name, Refusal(why)) => {
+                        take(Err(LeftOut::Entry { name, why }));
+                        continue;
+                    }
+                };
+                if let Err(error) = each_unit(&archive, readers, &inner, clock, take) {
+                    let part = inner.path.strip_prefix(path).unwrap_or(&inner.path);
+                    let (part, why) = (part.display().to_string(), Box::new(LeftOut::of(&error)));
+                    take(Err(LeftOut::InPart { part, why }));
+                }
+            }
             Ok(())
         }
         FileKind::ChatText | FileKind::ChatJson => {
             let bytes = disk.read(path).map_err(disk_error("read", path))?;
             let found = talks::exported(disk, file, &bytes, clock);
-            talks::beside(&found).for_each(|why| take(Err(why)));
+            talks::beside(disk, file, &found).for_each(|why| take(Err(why)));
             if found.is_empty() {
                 take(document(readers, file, &bytes, zone).map_err(LeftOut::Unread));
             }

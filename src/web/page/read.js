@@ -46,7 +46,7 @@ function story(item, query) {
   return h("article", { class: "story" },
     h("h3", null, h("a", { href: summaryLink(item.summary_id), dir: "auto" }, sourceName(item.name, query))),
     named && h("p", { class: "title", dir: "auto" }, lit(item.title, query)),
-    item.hit ? h("blockquote", { dir: "auto" }, lit(item.hit, query)) : h("div", { dir: "auto" }, markdown(item.text + (item.cut ? " …" : ""))),
+    item.hit ? h("blockquote", { dir: "auto" }, lit(item.hit, query)) : h("div", { dir: "auto" }, markdown(item.text + (item.cut ? " …" : ""), null, asText)),
     h("div", { class: "chips" }, item.undated && chip(undated(item)), item.private && chip("private"), item.replaced_on && chip(`older version, replaced on ${item.replaced_on}`), item.project && h("a", { class: "badge info", href: to("read", { project: item.project }) }, item.project),
       item.model && chip(item.model), h("a", { class: "more", href: summaryLink(item.summary_id) }, item.cut ? "read on, with its sources" : "where it comes from")));
 }
@@ -196,9 +196,9 @@ async function summary(parameters, id) {
   const HOW = "Choose a sentence to see where it comes from";
   const where = h("span", { class: "sub", role: "status" }, HOW);
   // A heading has no place, and so has what a model wrote of its own: these are no buttons.
-  const sentence = (piece, one, n) => one.spans.length === 0 ? h("mark", { class: "none", title: "no place of a source is recorded for this sentence" }, inline(piece)) : h("mark", { class: `sentence s${n % 6}`, "data-sentences": n, tabindex: 0, role: "button", "aria-expanded": false, title: one.basis === "exact" ? "word for word from the source" : `${words(one.basis)}, ${Math.round(one.score * 100)} %`,
+  const sentence = (piece, one, n) => one.spans.length === 0 ? h("mark", { class: "none", title: "no place of a source is recorded for this sentence" }, inline(piece, asText)) : h("mark", { class: `sentence s${n % 6}`, "data-sentences": n, tabindex: 0, role: "button", "aria-expanded": false, title: one.basis === "exact" ? "word for word from the source" : `${words(one.basis)}, ${Math.round(one.score * 100)} %`,
     onclick: () => { if (!String(getSelection())) choose(n); },
-    onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(n, "key"); } } }, inline(piece));
+    onkeydown: (event) => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(n, "key"); } } }, inline(piece, asText));
   // From a place back to the sentence that rests on it.
   const back = (n) => { const mark = view.querySelector(`.sentence[data-sentences="${n}"]`); if (mark) mark.focus(); };
   const sources = e.sources.map((source) => {
@@ -250,7 +250,7 @@ function sentences(text, all, made) {
       const piece = part.text.slice(Math.min(sign, part.text.length));
       sign = Math.max(0, sign - part.text.length);
       const isPlain = head && !part.one?.spans.length;
-      return piece.trim() && part.one && !isPlain ? made(piece, part.one, part.n) : inline(piece);
+      return piece.trim() && part.one && !isPlain ? made(piece, part.one, part.n) : inline(piece, asText);
     });
     if (!line.trim()) { list = words = null; continue; }
     if (head) { out.push(h("h3", null, nodes)); list = words = null; } else if (point) { if (!list) out.push(list = h("ul")); list.append(h("li", null, nodes)); words = null; } else if (words) { add(words, [" ", nodes]); } else { out.push(words = h("p", null, nodes)); list = null; }
@@ -321,21 +321,23 @@ async function digest(parameters, id) {
 // As much of Markdown as memos and narratives use, made of elements. Only links to summaries of
 // this page lead anywhere; every other one is shown, not followed.
 const SUMMARY = /^#(sum_[0-9a-f]{32})$/;
-function inline(line) {
+function inline(line, show = plain) {
   const piece = /(\*\*(?:\\.|[^\\])+?\*\*|`[^`]+`|\[(?:\\.|[^\]\\])*\]\([^)]*\))/;
   return line.replace(/<a id="[^"]*"><\/a>/g, "").split(piece).map((part) => {
-    if (part.startsWith("**") && part.length > 4) return h("strong", null, inline(part.slice(2, -2)));
+    if (part.startsWith("**") && part.length > 4) return h("strong", null, inline(part.slice(2, -2), show));
     if (part.startsWith("`") && part.length > 2) return h("code", null, part.slice(1, -1));
     const link = /^\[((?:\\.|[^\]\\])*)\]\(([^)]*)\)$/.exec(part);
     if (link) {
       const to = SUMMARY.exec(link[2]) || SUMMARY.exec(`#${link[1]}`);
-      return to ? h("a", { href: `#/summary/${to[1]}` }, plain(link[1])) : h("span", { title: link[2] }, plain(link[1]));
+      return to ? h("a", { href: `#/summary/${to[1]}` }, show(link[1])) : h("span", { title: link[2] }, show(link[1]));
     }
-    return plain(part);
+    return show(part);
   });
 }
 const plain = (text) => text.replace(/\\([!-/:-@[-`{-~])/g, "$1").replace(/&(lt|gt|amp|quot);/g, (_, name) => ({ lt: "<", gt: ">", amp: "&", quot: "\"" })[name]);
-function markdown(text, title) {
+// A summary is no Markdown: its backslashes and its entities are text. A memo has them as marks.
+const asText = (text) => text;
+function markdown(text, title, show = plain) {
   const out = h("div", { class: "md" });
   const lines = text.split("\n");
   const front = lines[0] === "---" ? lines.indexOf("---", 1) : -1;
@@ -345,15 +347,15 @@ function markdown(text, title) {
     if (fence) { fence.append(`${line}\n`); continue; }
     if (/^<\/?details>$/.test(line.trim())) continue;
     const folded = /^<summary>(.*)<\/summary>$/.exec(line.trim());
-    if (folded) { out.append(h("p", { class: "sub" }, inline(folded[1]))); list = null; continue; }
+    if (folded) { out.append(h("p", { class: "sub" }, inline(folded[1], show))); list = null; continue; }
     const head = /^(#{1,4}) (.*)/.exec(line), point = /^(\s*)(?:[-*]|\d+\.) (.*)/.exec(line);
-    if (point) { list ||= out.appendChild(h("ul")); list.append(h("li", { class: point[1] ? "deeper" : null }, inline(point[2]))); continue; }
-    if (list && /^\s+\S/.test(line)) { list.lastChild.append(" ", ...inline(line.trim())); continue; }
+    if (point) { list ||= out.appendChild(h("ul")); list.append(h("li", { class: point[1] ? "deeper" : null }, inline(point[2], show))); continue; }
+    if (list && /^\s+\S/.test(line)) { list.lastChild.append(" ", ...inline(line.trim(), show)); continue; }
     list = null;
     if (head && !out.firstChild && plain(head[2]) === title) continue;
-    if (head) out.append(h(`h${Math.min(4, head[1].length)}`, null, inline(head[2])));
-    else if (line.startsWith(">")) out.append(h("blockquote", null, inline(line.slice(1))));
-    else if (line.trim()) out.append(h("p", null, inline(line)));
+    if (head) out.append(h(`h${Math.min(4, head[1].length)}`, null, inline(head[2], show)));
+    else if (line.startsWith(">")) out.append(h("blockquote", null, inline(line.slice(1), show)));
+    else if (line.trim()) out.append(h("p", null, inline(line, show)));
   }
   return out;
 }
