@@ -2866,14 +2866,21 @@ fn damaged_files_of_a_watched_folder_are_named_each_time() {
 /// Many skipped files are only counted, and `-v` names them.
 #[test]
 fn every_skipped_file_is_named_on_request() {
-    let person = person_with(&[("mine/note.md", "The ferry to the island leaves at nine on Friday.")]);
+    let person =
+        person_with(&[("mine/note.md", "The ferry to the island leaves at nine on Friday.")]);
     for number in 0..9 {
         std::fs::write(person.path(&format!("mine/photo-{number}.jpg")), b"\xff\xd8\xff").unwrap();
     }
     for (name, bytes) in [("empty.md", &b""[..]), (".hidden", b"x"), ("journal.baj", b"\x01$F~")] {
         std::fs::write(person.path(&format!("mine/{name}")), bytes).unwrap();
     }
-    let all = ["empty.md: empty", "photo-0.jpg: picture", "photo-8.jpg: picture", ".hidden: hidden", "journal.baj: hardly any words"];
+    let all = [
+        "empty.md: empty",
+        "photo-0.jpg: picture",
+        "photo-8.jpg: picture",
+        ".hidden: hidden",
+        "journal.baj: hardly any words",
+    ];
     for args in [&["sum", "mine"][..], &home(&["add", "--init", "mine"])] {
         let short = person.run(0, args).err;
         says(&short, &["`-v` names all", "skipped 12: 9 .jpg (picture)"]);

@@ -16,14 +16,16 @@ pub(super) enum Part {
 }
 
 /// The files of an archive, by their names.
-pub(super) fn parts(archive: &InArchive<'_>, file: &NamedFile) -> Vec<Part> {
+pub(super) fn parts(archive: &InArchive, file: &NamedFile) -> Vec<Part> {
     let part = |name: &str| {
         let path = file.path.join(name);
         let shown = format!("{}/{name}", file.name);
-        let kind = match () {
-            () if is_hidden(name) => Err(Refusal::new(HIDDEN)),
-            () if is_part_of_export(archive, &path) => Err(Refusal::new(PART_OF_EXPORT)),
-            () => kind_of(archive, &path).unwrap_or_else(|why| Err(Refusal::new(why.to_string()))),
+        let kind = if is_hidden(name) {
+            Err(Refusal::new(HIDDEN))
+        } else if is_part_of_export(archive, &path) {
+            Err(Refusal::new(PART_OF_EXPORT))
+        } else {
+            kind_of(archive, &path).unwrap_or_else(|why| Err(Refusal::new(why.to_string())))
         };
         match kind {
             // An archive in an archive.
@@ -64,6 +66,6 @@ pub(super) fn is_projects(disk: &dyn Disk, path: &std::path::Path, kind: FileKin
 }
 
 /// Whether `import chat-export` takes a file of an archive.
-pub(super) fn is_of_chats(archive: &InArchive<'_>, file: &NamedFile) -> bool {
+pub(super) fn is_of_chats(archive: &InArchive, file: &NamedFile) -> bool {
     file.kind.group() == Group::Chat || is_projects(archive, &file.path, file.kind)
 }

@@ -74,21 +74,21 @@ pub(super) fn is_hidden(name: &str) -> bool {
     name.split('/').any(|step| step.starts_with('.') || step == OF_MACOS)
 }
 
-/// A disk on which the entries of an archive lie below the path of the archive.
-pub(super) struct InArchive<'d> {
-    disk: &'d dyn Disk,
+/// A disk on which the entries of an archive lie below the path of the archive. It has no other files: an entry may
+/// have any name.
+pub(super) struct InArchive {
     path: PathBuf,
     archive: Arc<dyn DiskFile>,
     entries: Vec<Entry>,
 }
 
-impl<'d> InArchive<'d> {
-    pub(super) fn open(disk: &'d dyn Disk, path: &Path) -> io::Result<InArchive<'d>> {
+impl InArchive {
+    pub(super) fn open(disk: &dyn Disk, path: &Path) -> io::Result<InArchive> {
         let archive = disk.open(path, Open::Read)?;
         let entries = entries_of(archive.as_ref())?;
         let entries = entries
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the archive is damaged"))?;
-        Ok(InArchive { disk, path: path.to_owned(), archive, entries })
+        Ok(InArchive { path: path.to_owned(), archive, entries })
     }
 
     /// The names of its files, sorted.
@@ -111,11 +111,8 @@ impl<'d> InArchive<'d> {
     }
 }
 
-impl Disk for InArchive<'_> {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn DiskFile>> {
-        if self.name_of(path).is_none() {
-            return self.disk.open(path, how);
-        }
+impl Disk for InArchive {
+    fn open(&self, path: &Path, _: Open) -> io::Result<Arc<dyn DiskFile>> {
         let entry = self.entry(path).ok_or(io::ErrorKind::NotFound)?;
         if entry.size > BYTES_MAX && entry.size / TIMES_SMALLER_MAX > entry.packed {
             let why = "it is packed more tightly than any text: unpack it first";
@@ -126,15 +123,12 @@ impl Disk for InArchive<'_> {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        match (self.name_of(path), self.entry(path)) {
-            (None, _) => self.disk.stat(path),
-            (_, Some(entry)) => Ok(Some(Stat { len: entry.size as u64, ..self.archive.stat()? })),
-            (_, None) => Ok(None),
-        }
+        let Some(entry) = self.entry(path) else { return Ok(None) };
+        Ok(Some(Stat { len: entry.size as u64, ..self.archive.stat()? }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let Some(folder) = self.name_of(dir) else { return self.disk.list(dir) };
+        let folder = self.name_of(dir).ok_or(io::ErrorKind::NotFound)?;
         let below = |name: &str| {
             let rest = match folder {
                 "" => name,

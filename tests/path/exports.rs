@@ -58,11 +58,21 @@ fn person() -> Person {
 #[test]
 fn an_archive_of_an_export_is_read_as_its_unpacked_folder() {
     let person = person();
-    for (path, prefix, texts) in
-        [("export.zip", "export.zip", "export.zip"), ("export", "export/conversations-000.json", "export")]
-    {
+    for (path, prefix, texts) in [
+        ("export.zip", "export.zip", "export.zip"),
+        ("export", "export/conversations-000.json", "export"),
+    ] {
         let ran = person.run(0, &["sum", path]);
-        says(&ran.out, &[&format!("{prefix}: Shed"), "a new door", "Lamp", "flickers", &format!("{texts}/plan.txt")]);
+        says(
+            &ran.out,
+            &[
+                &format!("{prefix}: Shed"),
+                "a new door",
+                "Lamp",
+                "flickers",
+                &format!("{texts}/plan.txt"),
+            ],
+        );
         assert!(!ran.out.contains("user-1") && !ran.out.contains("All chats"), "{}", ran.out);
         says(&ran.err, &["skipped 5: 4 .json (part of the export), 1 .html (part of the export)"]);
         for (name, _) in BESIDE {
@@ -99,7 +109,10 @@ fn an_archive_adds_nothing_to_its_unpacked_folder_and_the_other_way_round() {
 fn the_archive_is_the_name_of_what_it_holds() {
     let person = person();
     person.run(0, &home(&["add", "--init", "export.zip"]));
-    says(&person.run(0, &home(&["read", "--last", "9"])).out, &["Shed", "Lamp", "export.zip/plan.txt"]);
+    says(
+        &person.run(0, &home(&["read", "--last", "9"])).out,
+        &["Shed", "Lamp", "export.zip/plan.txt"],
+    );
     says(&person.run(0, &home(&["read", "export.zip"])).out, &["a new door", "flickers"]);
     person.run(0, &home(&["forget", "export.zip"]));
     let left = person.run(0, &home(&["read", "--last", "9"]));
@@ -117,14 +130,29 @@ fn the_archives_of_claude_and_telegram_are_read_too() {
     let telegram = json!({"name": "Flat", "type": "private_group", "id": 1, "messages": [
         {"id": 1, "type": "message", "date": "2026-03-05T10:00:00", "date_unixtime": "1772704800", "from": "Ana", "from_id": "user1", "text": "The rent rises by 40 EUR in May."}]});
     let person = person_with(&[]);
-    let (claude, projects, telegram) = (claude.to_string(), projects.to_string(), telegram.to_string());
+    let (claude, projects, telegram) =
+        (claude.to_string(), projects.to_string(), telegram.to_string());
     let users = r#"[{"uuid": "acc", "full_name": "A."}]"#;
-    let claude = zip(&[("data/conversations.json", &claude), ("data/projects.json", &projects), ("data/users.json", users)]);
+    let claude = zip(&[
+        ("data/conversations.json", &claude),
+        ("data/projects.json", &projects),
+        ("data/users.json", users),
+    ]);
     std::fs::write(person.path("claude.zip"), claude).unwrap();
-    let telegram = zip(&[("ChatExport/result.json", &telegram), ("ChatExport/photos/a.jpg", "\u{0}\u{1}")]);
+    let telegram =
+        zip(&[("ChatExport/result.json", &telegram), ("ChatExport/photos/a.jpg", "\u{0}\u{1}")]);
     std::fs::write(person.path("telegram.zip"), telegram).unwrap();
     let ran = person.run(0, &["sum", "claude.zip", "telegram.zip"]);
-    says(&ran.out, &["claude.zip: Trip", "claude.zip: Bakery", "The oven must be cleaned", "telegram.zip: Flat", "40 EUR"]);
+    says(
+        &ran.out,
+        &[
+            "claude.zip: Trip",
+            "claude.zip: Bakery",
+            "The oven must be cleaned",
+            "telegram.zip: Flat",
+            "40 EUR",
+        ],
+    );
     says(&ran.err, &["claude.zip/data/users.json: part of the export"]);
     let added = person.run(0, &home(&["add", "--init", "claude.zip", "telegram.zip"]));
     says(&added.err, &["3 new summaries"]);
@@ -140,7 +168,10 @@ fn other_archives_and_archives_that_cannot_be_read_are_refused_with_a_reason() {
     damaged[120] ^= 1;
     for (bytes, why) in [
         (zip(&[("a.txt", "The pump works.")]), "archive: unpack it first"),
-        (zip(&[("conversations.json", r#"{"say": "nothing of chats"}"#)]), "archive: unpack it first"),
+        (
+            zip(&[("conversations.json", r#"{"say": "nothing of chats"}"#)]),
+            "archive: unpack it first",
+        ),
         (zip(&[("a/b/conversations.json", &shed())]), "archive: unpack it first"),
         (zip(&[("result.json", r#"{"passed": "all the tests"}"#)]), "archive: unpack it first"),
         (locked, "archive with a password: unpack it first"),
@@ -156,10 +187,27 @@ fn other_archives_and_archives_that_cannot_be_read_are_refused_with_a_reason() {
     }
 }
 
+/// An archive may come from anybody.
+#[test]
+fn an_entry_is_no_file_outside_its_archive() {
+    let secret = "The key of the safe lies under the third stone of the wall.";
+    let person = person_with(&[("secret.txt", secret)]);
+    let outside = person.path("secret.txt").display().to_string();
+    let inner = "The well in the garden is dry since August, and we ask Bo.";
+    let shed = shed();
+    let files = [("conversations.json", &shed[..]), (&outside, inner), ("../secret.txt", inner)];
+    std::fs::write(person.path("export.zip"), zip(&files)).unwrap();
+    let out = person.command(&["sum", "export.zip"]).output().unwrap();
+    let out = String::from_utf8(out.stdout).unwrap();
+    says(&out, &["a new door"]);
+    assert!(!out.contains("third stone"), "{out}");
+}
+
 /// ChatGPT puts the id of a file before its name.
 #[test]
 fn an_attached_file_that_lies_in_the_export_is_no_file_that_it_does_not_hold() {
-    let attached = json!([{"id": "file-abc", "name": "starter.jpg"}, {"id": "file-gone", "name": "gone.pdf"}]);
+    let attached =
+        json!([{"id": "file-abc", "name": "starter.jpg"}, {"id": "file-gone", "name": "gone.pdf"}]);
     let text = "The starter of the car clicks and does not turn since Friday.";
     let chat = json!([conversation("c1", "Car", text, &attached)]).to_string();
     let person = person_with(&[("export/conversations.json", &chat)]);
