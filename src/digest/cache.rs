@@ -33,7 +33,7 @@ use crate::os::Disk;
 /// Layout of the file. A file of another layout is replaced.
 const LAYOUT: &str = "digest.v8";
 /// Version of the stored data. Data of another version is read from the log again.
-const REDUCER: u32 = 14;
+const REDUCER: u32 = 15;
 /// The head of the library.
 const LIBRARY: &str = "digest.library";
 const CATALOG: &str = "digest.catalog";

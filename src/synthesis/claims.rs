@@ -13,7 +13,8 @@
 use crate::contract::time::parse_instant;
 use crate::digest::said::{name_before, without_rules};
 use crate::digest::tasks::day_in_brackets;
-use crate::model::builtin::fill::duties::is_labelled;
+use crate::model::builtin::done;
+use crate::model::builtin::fill::duties::{is_labelled, names_remainder};
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::rank::quality;
 use crate::model::builtin::rank::select::{begun_otherwise, follows_greeting};
@@ -197,7 +198,7 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         Some(false) => return Some("an item to do"),
         None => {}
     }
-    if is_labelled(plain) {
+    if is_labelled(plain) || names_remainder(said) {
         return Some("an item to do");
     }
     if is_courtesy(said) || is_thanks(said) {
@@ -217,6 +218,8 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
         // `Total: 4,300 EUR.`
         (true, true) => 1,
         (true, false) => WORDS_WITH_FIGURE_MIN,
+        // `Nightly build failed.`
+        (false, false) if done::has_past(said) => WORDS_WITH_FIGURE_MIN,
         (false, _) => WORDS_MIN,
     };
     if has_figure && is_labelled {
@@ -239,7 +242,7 @@ fn why_not(text: &Text<'_>, at: usize, plain: &str) -> Option<&'static str> {
 const LABELS_MAX: usize = 3;
 
 /// What a line says behind its labels: the speaker of a chat, the name of a fact.
-fn spoken(plain: &str) -> &str {
+pub(crate) fn spoken(plain: &str) -> &str {
     let mut said = plain;
     for _ in 0..LABELS_MAX {
         let value = labelled(said).map(|line| &said[line.value]);
@@ -452,6 +455,8 @@ mod tests {
             ("Parfait, merci.", "a greeting or thanks"),
             ("Perfect, thanks!", "a greeting or thanks"),
             ("Congratulations!", "too few words"),
+            ("Falta reservar la cabaña del lago.", "an item to do"),
+            ("Reste à envoyer le constat au maire.", "an item to do"),
         ] {
             let found = statements("s", said);
             assert_eq!(found.first().and_then(|one| one.why_not), Some(why), "{said}: {found:?}");
@@ -503,6 +508,7 @@ mod tests {
     #[test]
     fn short_statements_and_other_scripts_are_claims() {
         for fact in [
+            "Nightly build failed.",
             "Decision: the pump is new.",
             "The pump is new.",
             "Total: 4,300 EUR.",

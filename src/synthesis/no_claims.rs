@@ -1,6 +1,8 @@
 //! Sentences that state nothing: requests, what stands below every mail of a firm, and lines that only
 //! name somebody and say where to find them.
 
+use crate::model::builtin::done;
+use crate::model::builtin::fill::duties::{forbids, orders_on_condition, orders_with_pronoun};
 use crate::model::builtin::lexicon::lexicon;
 use crate::model::builtin::text::footers::ends_subscription;
 use crate::model::builtin::text::lines::{closes_letter, greets, is_frame};
@@ -31,6 +33,8 @@ const ASKED: &[&str] = &[
     "do not forget",
     "be so kind",
     "action required",
+    "use code",
+    "use the code",
     "todo",
     "to do",
     "rogamos",
@@ -260,7 +264,7 @@ pub(super) const ONLY_NAMES: &str = "names or words without a statement";
 /// Why a sentence, without the label before it, states nothing, if it does not.
 pub(super) fn states_nothing(said: &str) -> Option<&'static str> {
     let words = spaced(said);
-    if greets(said) || closes_letter(said) {
+    if greets(said) || closes_letter(said) || done::only_thanks(said) {
         return Some(COURTESY);
     }
     if announces(said, &words) {
@@ -275,7 +279,11 @@ pub(super) fn states_nothing(said: &str) -> Option<&'static str> {
     if names_only(said) {
         return Some(ONLY_NAMES);
     }
-    is_request(said, &words).then_some("a request")
+    let asks = is_request(said, &words)
+        || orders_with_pronoun(said)
+        || orders_on_condition(said)
+        || forbids(said);
+    asks.then_some("a request")
 }
 
 fn has(words: &str, phrase: &str) -> bool {
@@ -444,6 +452,9 @@ fn names_only(said: &str) -> bool {
     let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
     // A word in small letters that says something makes a sentence of it.
     let says = words.iter().any(|word| word.starts_with(char::is_lowercase) && states(word));
+    if is_titled_place(said) {
+        return true;
+    }
     if says || names == 0 || !words.iter().any(|word| has_low(&word)) {
         return false;
     }
@@ -457,6 +468,27 @@ fn names_only(said: &str) -> bool {
     numbers == 0 || (commas >= 2 && !said.contains(['€', '$', '£', '%']))
 }
 
+/// A few words and the name of a place or a firm in brackets, without a verb: `Analyst for data (City of Lima).`
+fn is_titled_place(said: &str) -> bool {
+    const WORDS_MAX: usize = 5;
+    let said = said.trim_end_matches('.');
+    let Some((before, inside)) = said.strip_suffix(')').and_then(|rest| rest.split_once('('))
+    else {
+        return false;
+    };
+    let is_high = |word: &str| word.starts_with(char::is_uppercase);
+    let all = |word: &str| is_high(word) || is_stop_word(&fold(word));
+    let is_named = inside.split_whitespace().all(all) && inside.split_whitespace().any(is_high);
+    let has_verb = before
+        .split_whitespace()
+        .any(|word| lexicon().phrases.finite.contains(fold(word).as_str()));
+    is_named
+        && before.split_whitespace().count() <= WORDS_MAX
+        && !said.contains(|c: char| c.is_ascii_digit())
+        && !has_verb
+        && !done::has_past(before)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -464,6 +496,19 @@ mod tests {
     #[test]
     fn what_states_nothing_is_told_by_its_reason() {
         for (said, why) in [
+            ("Ah, y devuélveme el taladro cuando puedas, que mi padre lo necesita.", "a request"),
+            ("If so, send me your CV and two time slots.", "a request"),
+            ("Si alguien tiene alergias, dínoslo antes del jueves.", "a request"),
+            ("Conserve este número para cualquier reclamo.", "a request"),
+            ("No cierres la puerta de atrás.", "a request"),
+            ("Do not close the door at the back.", "a request"),
+            ("Ne fermez pas la porte du jardin.", "a request"),
+            ("Use code SPRING and save ten percent.", "a request"),
+            ("Lena, thanks for the release notes, they are good.", COURTESY),
+            ("Danke für das Protokoll, es ist gut.", COURTESY),
+            ("Gracias por el acta.", COURTESY),
+            ("Merci pour le compte rendu.", COURTESY),
+            ("Analista de datos (Ayuntamiento de Gijón).", ONLY_NAMES),
             ("Please send me the signed copy.", "a request"),
             ("Rogamos envíen el formulario antes del viernes.", "a request"),
             ("Le rogamos que confirme su asistencia.", "a request"),
@@ -534,6 +579,11 @@ mod tests {
             "Anbei die Rechnung über 340 EUR.",
             "Voici le plan: nous partons à neuf heures.",
             "Congratulations!",
+            "If the pump leaks, the cellar is flooded.",
+            "No tienes que pagar la entrada.",
+            "Términos y condiciones del contrato cambian en mayo.",
+            "Ana signed the contract (Madrid).",
+            "Thanks for the 400 euros.",
         ] {
             assert_eq!(states_nothing(said), None, "{said}");
         }

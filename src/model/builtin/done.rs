@@ -33,12 +33,23 @@ const YEARS: Range<u32> = 1900..2100;
 /// Numbers of days among the names: weekdays, and behind them the days of a month.
 const DAYS: Range<u32> = 1..200;
 const DAYS_OF_MONTHS: u32 = 100;
+/// Months that a thing is of among the names, and months of its last day.
+const MONTHS: Range<u32> = 300..320;
+const DUE_MONTHS: Range<u32> = 320..340;
+/// Parts of a year that a thing is of, among the names: `week 46`, `last month`, `Q3`.
+const PERIODS: Range<u32> = 20_000..30_000;
+/// Fewest letters of a month whose name is no other word.
+const MONTH_LETTERS_MIN: usize = 4;
 /// Counts among the names.
 const COUNTS: Range<u32> = 10_000..10_256;
 /// Words such as `and` that join things of one task, at most.
 const JOINED_MAX: usize = 3;
 /// Stands for any verb: `done`.
 const ANY_VERB: u32 = 0;
+/// Among the verbs of a sentence: somebody thanks for what they got.
+const THANKED: u32 = 1;
+/// Among the verbs of a sentence: it says what a number or an address is.
+const VALUE: u32 = 2;
 
 /// One thing that a task asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -434,8 +445,9 @@ pub(crate) fn orders_somebody(label: &str, rest: &str) -> bool {
         && words.first().is_some_and(|word| is_verb(word) && !is_participle(word))
 }
 
-/// The names and numbers of a sentence, and the day that something is moved to.
-fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
+/// The names and numbers of a sentence, the day that something is moved to, and the part of a year that it is of. Any
+/// month of a report may be that of an older thing, a month of a task may be that of its last day.
+fn names(words: &[Word<'_>], is_report: bool) -> BTreeSet<u32> {
     let dates = &lexicon().dates;
     let mut found = BTreeSet::new();
     for (at, word) in words.iter().enumerate() {
@@ -444,10 +456,14 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
             languages().any(|habits| list(&habits.done).contains(before))
         };
         let is_target = is_behind(|done| &done.onto);
-        // `the invoice for March`, and not `by March`.
-        let names_month = dates.months.number(&word.folded).is_some()
-            && is_behind(|done| &done.belongs)
-            && at.checked_sub(2).is_none_or(|at| words[at].folded.parse::<u8>().is_err());
+        found.extend(month_of(words, at).map(|(month, is_own)| match is_own || is_report {
+            true => MONTHS.start + month,
+            false => DUE_MONTHS.start + month,
+        }));
+        found.extend(
+            month_of_date(words, at).filter(|_| !is_report).map(|month| DUE_MONTHS.start + month),
+        );
+        found.extend(period(words, at));
         let is_name = word.is_name && !is_little(word);
         found.extend(own_day(words, at));
         let said = dates.numbers.number(&word.folded).filter(|count| *count > 1);
@@ -459,7 +475,7 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
         }
         let digits = word.folded.chars().filter(char::is_ascii_digit).count();
         let is_code = digits >= DIGITS_MIN && year(&word.folded).is_none();
-        if is_name || names_month || is_code {
+        if is_name || is_code {
             found.insert(noun(&word.folded));
         }
         if let Some(day) = dates.weekdays.number(&word.folded).filter(|_| is_target) {
@@ -473,6 +489,88 @@ fn names(words: &[Word<'_>]) -> BTreeSet<u32> {
         found.extend(year(&word.folded).filter(|_| is_own));
     }
     found
+}
+
+/// The month that is named here without a day, and whether it says which thing is meant: `the rent for May`, `the May
+/// rent`, and not `in May`.
+fn month_of(words: &[Word<'_>], at: usize) -> Option<(u32, bool)> {
+    let word = &words[at];
+    let month = lexicon().dates.months.number(&word.folded)?;
+    let before = at.checked_sub(1).map(|at| &words[at]);
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        languages().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let has_capital = word.written.starts_with(char::is_uppercase);
+    let is_belonging = before.is_some_and(|before| is_one(before, |done| &done.belongs));
+    let is_known = has_capital || is_belonging || word.folded.chars().count() >= MONTH_LETTERS_MIN;
+    if !is_known || has_day_beside(words, at) {
+        return None;
+    }
+    let leads = |before: &Word<'_>| is_little(before) && !is_one(before, |done| &done.links);
+    let is_before_thing = words.get(at + 1).is_some_and(|next| {
+        !next.behind_mark && !is_little(next) && !is_verb(next) && !is_participle(next)
+    });
+    let is_first = before.is_none_or(|before| leads(before) || word.behind_mark);
+    Some((month, is_belonging || is_before_thing && is_first && (has_capital || before.is_some())))
+}
+
+/// The month of a day that is named here: `3 December`.
+fn month_of_date(words: &[Word<'_>], at: usize) -> Option<u32> {
+    let month = lexicon().dates.months.number(&words[at].folded)?;
+    has_day_beside(words, at).then_some(month)
+}
+
+/// Whether a month is that of a day: `3 December`, `December 3rd`, `3 de diciembre`.
+fn has_day_beside(words: &[Word<'_>], at: usize) -> bool {
+    let is_day = |word: &Word<'_>| {
+        let digits: String = word.folded.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u8>().is_ok_and(|day| (1..=31).contains(&day))
+            && word.folded.len() <= digits.len() + 2
+    };
+    let is_of = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.some_of.contains(word.folded.as_str()))
+    };
+    let before = &words[at.saturating_sub(NEAR)..at];
+    let is_before = match before {
+        [day, of] if is_of(of) => is_day(day),
+        [.., day] => is_day(day),
+        [] => false,
+    };
+    is_before || words.get(at + 1).is_some_and(is_day)
+}
+
+/// The part of a year that a thing is of, which begins or ends here: `week 46`, `the third quarter`, `last month`, `Q3`.
+fn period(words: &[Word<'_>], at: usize) -> Option<u32> {
+    let word = words[at].folded.as_str();
+    let numbered = |kind: &str, which: &str| {
+        PERIODS.start + number(&format!("{kind} {which}")) % (PERIODS.end - PERIODS.start)
+    };
+    let mut letters = word.chars();
+    let is_quarter = letters.next() == Some('q')
+        && letters.next().is_some_and(|digit| ('1'..='4').contains(&digit))
+        && letters.next().is_none();
+    if is_quarter {
+        return Some(numbered("quarter", &word[1..]));
+    }
+    if !languages().any(|habits| habits.done.periods.contains(word)) {
+        return None;
+    }
+    let is_one = |word: &Word<'_>, list: fn(&Done) -> &Words| {
+        languages().any(|habits| list(&habits.done).contains(word.folded.as_str()))
+    };
+    let which = |word: &Word<'_>| {
+        let digits = word.folded.trim_end_matches(|c: char| c.is_alphabetic());
+        if is_one(word, |done| &done.bygone) {
+            return Some("past".to_owned());
+        }
+        match digits.parse::<u8>() {
+            Ok(count) => Some(count.to_string()),
+            Err(_) => is_one(word, |done| &done.telling_apart).then(|| word.folded.clone()),
+        }
+    };
+    let beside = [at.checked_sub(1), Some(at + 1)];
+    let mut beside = beside.into_iter().flatten().filter_map(|at| words.get(at));
+    beside.find_map(which).map(|which| numbered("period", &which))
 }
 
 /// A number or a code of several parts that begins here: `12.50`, `2.4.1`, `db-1`. A date and the time of a day are none, but
@@ -569,6 +667,7 @@ fn count(words: &[Word<'_>], at: usize, is_target: bool) -> bool {
 /// What a task asks for, one part for each verb of a list and for each thing that a word such as `and` joins.
 pub(crate) fn asked(task: &str) -> Vec<Asked> {
     let words = words_of(unlabelled(unspoken(task)));
+    let words = &words[address_words(&words)..];
     let mut parts: Vec<&[Word<'_>]> = Vec::new();
     let mut start = 0;
     for at in 1..words.len() {
@@ -581,7 +680,52 @@ pub(crate) fn asked(task: &str) -> Vec<Asked> {
         }
     }
     parts.push(&words[start..]);
-    parts.into_iter().flat_map(|words| parts_of(words, JOINED_MAX)).collect()
+    let mut found: Vec<Asked> = Vec::new();
+    let mut before = 0;
+    for words in parts {
+        let begin = found.len();
+        found.extend(parts_of(words, JOINED_MAX));
+        // `Write the notes and send them to me` asks for the notes twice.
+        let (named, new) = found.split_at_mut(begin);
+        let [only] = new else { continue };
+        if is_about_named(only) && words.iter().any(is_standing_for) {
+            only.object.clear();
+            for one in &named[before..] {
+                only.object.extend(&one.object);
+                only.words.extend(&one.words);
+            }
+        }
+        before = begin;
+    }
+    found
+}
+
+/// Whether a part names no thing of its own.
+fn is_about_named(part: &Asked) -> bool {
+    part.object.is_empty() || part.object == [number("asker")]
+}
+
+fn is_standing_for(word: &Word<'_>) -> bool {
+    languages().any(|habits| habits.done.stands_for.contains(word.folded.as_str()))
+}
+
+/// How many words address somebody by name before what is asked: `Jonas, can you profile it?`
+fn address_words(words: &[Word<'_>]) -> usize {
+    /// Names, and the words that join them.
+    const WORDS_MAX: usize = 4;
+    let Some(end) = words.iter().skip(1).position(|word| word.behind_mark).map(|at| at + 1) else {
+        return 0;
+    };
+    let joins = |word: &Word<'_>| {
+        languages().any(|habits| habits.done.joints.contains(word.folded.as_str()))
+    };
+    let is_name = |word: &Word<'_>| {
+        word.written.starts_with(char::is_uppercase) && !is_verb(word) && !is_little(word)
+    };
+    let is_address =
+        end <= WORDS_MAX && words[..end].iter().all(|word| is_name(word) || joins(word));
+    let asks = is_little(&words[end]) || is_verb(&words[end]);
+    if is_address && asks { end } else { 0 }
 }
 
 /// A task without the label before it: `Next step: test the form`.
@@ -769,7 +913,7 @@ fn part(words: &[Word<'_>]) -> Option<Asked> {
     let qualities: Vec<u32> = qualities.collect();
     let told_apart = words.iter().enumerate().filter(|(at, _)| !around.contains(at));
     let told_apart: Vec<Word<'_>> = told_apart.map(|(_, word)| word.clone()).collect();
-    let names = names(&told_apart);
+    let names = names(&told_apart, false);
     let prefix = apart.map_or("", |at| &words[at].folded);
     let whole = format!("{prefix}{}", words[place].folded);
     let mut verbs = BTreeSet::new();
@@ -856,11 +1000,14 @@ fn told(sentence: &str) -> Option<SaidDone> {
     let mut is_front = true;
     for clause in clauses(&spoken, &words) {
         let spaced = in_clause(&words[clause.clone()]);
-        if spoken.iter().any(|habits| handing_phrase(habits, &spaced).is_some()) {
+        let hands_over =
+            |habits: &&Habits| begun_phrase(&habits.done.hands_over, &spaced).is_some();
+        if spoken.iter().any(hands_over) {
             is_front = false;
             continue;
         }
-        if spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here)) {
+        let undated = in_clause_without_months(&words[clause.clone()]);
+        if spoken.iter().any(|habits| says_one(&undated, &habits.done.not_yet_here)) {
             is_conditioned |= is_front;
             continue;
         }
@@ -915,7 +1062,7 @@ fn told(sentence: &str) -> Option<SaidDone> {
         let nouns: BTreeSet<u32> = places.iter().map(|at| noun(&words[*at].folded)).collect();
         nouns.into_iter().collect()
     };
-    let names = names(&words);
+    let names = names(&words, true);
     let has_verb = |at: &usize| carried_out_by(&spoken, &words, *at);
     let mut told_of = content.iter().filter(|at| telling[**at]);
     if names.is_empty() && told_of.all(has_verb) && words.iter().any(stands_for) {
@@ -959,35 +1106,200 @@ fn end_of_thing(spoken: &[&Habits], words: &[Word<'_>]) -> usize {
     words.iter().position(ends).unwrap_or(words.len())
 }
 
-/// What a sentence hands over, if it does: `Attached is the floor plan of the hall.`
-fn handed_over(sentence: &str) -> Option<SaidDone> {
+/// What a sentence hands over, one for each thing: `Attached is the floor plan of the hall.`
+fn handed_over(sentence: &str) -> Vec<SaidDone> {
     let words = words_of(unspoken(sentence));
     let spoken = spoken(&words);
-    let (mut verbs, mut things) = (BTreeSet::new(), BTreeSet::new());
+    let asks = sentence.trim_end().ends_with('?');
     if spoken.iter().any(|habits| leaves_something(habits, &words)) {
-        return None;
+        return Vec::new();
     }
-    for clause in clauses(&spoken, &words) {
-        let spaced = in_clause(&words[clause.clone()]);
+    let names: Vec<u32> = names(&words, true).into_iter().collect();
+    let mut found = Vec::new();
+    let clauses = clauses(&spoken, &words);
+    for (at, clause) in clauses.iter().enumerate() {
         for habits in &spoken {
-            let Some(phrase) = handing_phrase(habits, &spaced) else { continue };
             let done = &habits.done;
-            let behind = &words[clause.start + phrase..clause.end];
+            let verbs = || done.handing_over.iter().map(|word| handed(verb(habits, word)));
+            let Some(given) =
+                given_in(habits, &words, clause).filter(|given| !asks || given.is_begun)
+            else {
+                if let Some(thing) = with_value(habits, &words, clause).filter(|_| !asks) {
+                    let told = nouns_of(&words[thing]);
+                    let verbs = verbs().chain([VALUE]).collect();
+                    found.push(SaidDone {
+                        verbs,
+                        words: told,
+                        doers: Vec::new(),
+                        names: names.clone(),
+                    });
+                }
+                continue;
+            };
+            let mut thing = given.thing;
             // `Attached are two photos` may be some of them.
-            if behind.first().is_some_and(is_count) {
-                return None;
+            if words[thing.clone()].first().is_some_and(is_count) {
+                return Vec::new();
             }
-            verbs.extend(done.handing_over.iter().map(|word| handed(verb(habits, word))));
-            let named = &behind[..end_of_thing(&spoken, behind)];
-            let named = named.iter().filter(|word| !is_little(word));
-            things.extend(named.map(|word| noun(&word.folded)));
+            if given.is_open {
+                let next = clauses[at + 1..]
+                    .iter()
+                    .take_while(|next| only_names_things(&spoken, &words[(*next).clone()]));
+                thing.end = next.last().map_or(thing.end, |last| last.end);
+            }
+            let thanked = given.is_thanked.then_some(THANKED);
+            if stands_for_named(&spoken, &words[thing.clone()]) && thanked.is_none() {
+                let named = done.handing_over.iter().map(|word| verb(habits, word));
+                let verbs = named.flat_map(|verb| [on_what_was_named(verb), on_those_named(verb)]);
+                let (words, doers) = (Vec::new(), Vec::new());
+                found.push(SaidDone { verbs: verbs.collect(), words, doers, names: names.clone() });
+                continue;
+            }
+            for one in things(&words, thing) {
+                let one = &words[one];
+                let told = nouns_of(&one[..end_of_thing(&spoken, one)]);
+                let verbs = verbs().chain(thanked).collect::<BTreeSet<u32>>().into_iter().collect();
+                found.push(SaidDone {
+                    verbs,
+                    words: told,
+                    doers: Vec::new(),
+                    names: names.clone(),
+                });
+            }
         }
     }
-    let names = names(&words).into_iter().collect();
-    let words: Vec<u32> = things.into_iter().collect();
-    let hands_over = !verbs.is_empty() && !words.is_empty();
-    let verbs = verbs.into_iter().collect();
-    hands_over.then(|| SaidDone { verbs, words, doers: Vec::new(), names })
+    found.retain(|told| !told.words.is_empty() || told.names.is_empty());
+    found
+}
+
+/// The words that carry meaning, as nouns.
+fn nouns_of(words: &[Word<'_>]) -> Vec<u32> {
+    let nouns = words.iter().filter(|word| !is_little(word)).map(|word| noun(&word.folded));
+    nouns.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
+/// What a clause hands over.
+struct Given {
+    thing: Range<usize>,
+    /// Its words begin the clause: `attached is`, and not `the plan is attached`.
+    is_begun: bool,
+    /// The thing may go on behind a comma.
+    is_open: bool,
+    is_thanked: bool,
+}
+
+/// The thing that a clause hands over, or for which it thanks.
+fn given_in(habits: &Habits, words: &[Word<'_>], clause: &Range<usize>) -> Option<Given> {
+    let done = &habits.done;
+    let spaced = in_clause(&words[clause.clone()]);
+    if let Some(phrase) = begun_phrase(&done.hands_over, &spaced) {
+        let thing = clause.start + phrase..clause.end;
+        return Some(Given { thing, is_begun: true, is_open: true, is_thanked: false });
+    }
+    if let Some(phrase) = begun_phrase(&done.thanks_for, &spaced) {
+        let thing = clause.start + phrase..clause.end;
+        let is_received = !thing.is_empty() && is_received(done, &words[thing.clone()]);
+        return is_received.then_some(Given {
+            thing,
+            is_begun: true,
+            is_open: false,
+            is_thanked: true,
+        });
+    }
+    done.hands_over.iter().find_map(|phrase| {
+        let (head, tail) = phrase.split_once('…')?;
+        let (head, tail) = (format!(" {head}"), tail);
+        let rest = spaced.strip_prefix(head.as_str())?;
+        let rest =
+            if head.len() > 1 { format!(" {rest}") } else { format!(" {}", rest.trim_start()) };
+        let end = rest.find(&format!("{tail} "))?;
+        let count = |line: &str| line.split_whitespace().count();
+        let start = clause.start + count(&head);
+        let thing = start..start + count(&rest[..end]);
+        let is_denied =
+            words[thing.clone()].iter().any(|word| done.denies.contains(word.folded.as_str()));
+        let given = Given { thing, is_begun: head.len() > 1, is_open: false, is_thanked: false };
+        (!is_denied).then_some(given)
+    })
+}
+
+/// Whether somebody has what they thank for: neither `thanks for sending it` nor `thanks for the list by Friday`.
+fn is_received(done: &Done, thing: &[Word<'_>]) -> bool {
+    let first = thing.iter().find(|word| !is_little(word));
+    let acts = |word: &Word<'_>| {
+        let ends = |end: &String| word.folded.ends_with(end.as_str());
+        is_verb(word)
+            || lexicon().ask.performed_endings.iter().any(ends)
+                && !word.written.starts_with(char::is_uppercase)
+    };
+    let is_ahead =
+        |word: &Word<'_>| is_date(&word.folded) || done.ahead.contains(word.folded.as_str());
+    first.is_some_and(|first| !acts(first)) && !thing.iter().any(is_ahead)
+}
+
+/// The words of a clause that say of what a number or an address is told: `The insurance number is 77-4312.`
+fn with_value(habits: &Habits, words: &[Word<'_>], clause: &Range<usize>) -> Option<Range<usize>> {
+    let done = &habits.done;
+    let is_copula = |at: &usize| done.copulas.contains(words[*at].folded.as_str());
+    let copula = clause.clone().find(is_copula)?;
+    let is_value = |word: &Word<'_>| {
+        let names = |value: &str| {
+            word.folded == value || habits.nouns_have_capitals && word.folded.ends_with(value)
+        };
+        done.values.iter().any(|value| names(value))
+    };
+    let said = &words[copula + 1..clause.end];
+    let tells =
+        said.iter().take(NEAR).any(|word| word.folded.contains(|c: char| c.is_ascii_digit()));
+    let thing = clause.start..copula;
+    let names_value = words[thing.clone()].iter().any(is_value);
+    let is_denied =
+        words[clause.clone()].iter().any(|word| done.denies.contains(word.folded.as_str()));
+    (tells && names_value && !is_denied).then_some(thing)
+}
+
+/// The things that words such as `and` join.
+fn things(words: &[Word<'_>], range: Range<usize>) -> Vec<Range<usize>> {
+    let joins = |at: usize| {
+        languages().any(|habits| habits.done.joints.contains(words[at].folded.as_str()))
+    };
+    let mut found = Vec::new();
+    let mut start = range.start;
+    for at in range.clone() {
+        if joins(at) || at > range.start && words[at].behind_mark {
+            found.push(start..at);
+            start = if joins(at) { at + 1 } else { at };
+        }
+    }
+    found.push(start..range.end);
+    found.retain(|thing| words[thing.clone()].iter().any(|word| !is_little(word)));
+    found
+}
+
+/// Whether words only stand for what was named before: `they are attached`.
+fn stands_for_named(spoken: &[&Habits], thing: &[Word<'_>]) -> bool {
+    let is_one = |word: &Word<'_>| {
+        spoken.iter().any(|habits| {
+            let (done, word) = (&habits.done, word.folded.as_str());
+            done.stands_for.contains(word)
+                || done.persons.contains(word) && !done.asker.contains(word)
+        })
+    };
+    thing.len() <= 1 && thing.iter().all(is_one)
+}
+
+/// Whether a clause goes on with a list of things: it has no verb.
+fn only_names_things(spoken: &[&Habits], words: &[Word<'_>]) -> bool {
+    let spaced = in_clause(words);
+    let is_said = |word: &Word<'_>| {
+        spoken.iter().any(|habits| {
+            let done = &habits.done;
+            done.auxiliaries.contains(word.raw.as_str())
+                || done.persons.contains(word.folded.as_str())
+        })
+    };
+    let is_later = spoken.iter().any(|habits| says_one(&spaced, &habits.done.not_yet_here));
+    !is_later && !words.iter().any(|word| is_said(word) || is_verb(word) || is_participle(word))
 }
 
 /// Whether a sentence says that something is left: then it says of nothing that all of it is done.
@@ -1016,15 +1328,22 @@ fn is_count(word: &Word<'_>) -> bool {
     number_of(word).is_some_and(|number| number > 1)
 }
 
+/// The same without months whose names are other words as well: `on 12 May`.
+fn in_clause_without_months(words: &[Word<'_>]) -> String {
+    let is_month =
+        |word: &&Word<'_>| word.is_name && lexicon().dates.months.number(&word.folded).is_some();
+    let kept = words.iter().filter(|word| !is_month(word));
+    words::in_line(kept.map(|word| word.folded.as_str()))
+}
+
 /// The words of a clause, folded, between blanks.
 fn in_clause(words: &[Word<'_>]) -> String {
     words::in_line(words.iter().map(|word| word.folded.as_str()))
 }
 
-/// How many words begin a clause that hands something over: three of `Please find attached the plan`.
-fn handing_phrase(habits: &Habits, spaced: &str) -> Option<usize> {
-    let phrases = habits.done.hands_over.iter();
-    let begun = phrases.filter(|phrase| spaced.starts_with(&format!(" {phrase} ")));
+/// How many words of one of these phrases begin a clause: three of `Please find attached the plan`.
+fn begun_phrase(phrases: &[String], spaced: &str) -> Option<usize> {
+    let begun = phrases.iter().filter(|phrase| spaced.starts_with(&format!(" {phrase} ")));
     begun.map(|phrase| phrase.split(' ').count()).max()
 }
 
@@ -1055,6 +1374,27 @@ pub(crate) fn reports(text: &str) -> bool {
         is_later && (is_asker(first) || !is_person(first))
     };
     words.iter().take(NEAR + 1).any(is_own) && !clauses(&spoken, &words).into_iter().any(asks)
+}
+
+/// Whether a sentence only thanks for a thing: `Lena, thanks for the notes, they are good.` An amount is a fact.
+pub(crate) fn only_thanks(sentence: &str) -> bool {
+    let words = words_of(sentence);
+    let words = &words[address_words(&words)..];
+    let spaced = in_clause(words);
+    let thanks = |habits: &Habits| begun_phrase(&habits.done.thanks_for, &spaced).is_some();
+    languages().any(thanks) && !sentence.contains(|c: char| c.is_ascii_digit())
+}
+
+/// Whether a word behind the first one has the form of a past: `Nightly build failed.`
+pub(crate) fn has_past(sentence: &str) -> bool {
+    let words = words_of(sentence);
+    let spoken = spoken(&words);
+    words.iter().skip(1).any(|word| {
+        let is_past = |habits: &&Habits| {
+            participle(habits, word).is_some() || is_past(&habits.done, word, false)
+        };
+        !word.is_name && spoken.iter().any(is_past)
+    })
 }
 
 /// Whether one of these phrases is among words between blanks.
@@ -1200,15 +1540,32 @@ fn others() -> &'static BTreeSet<u32> {
     })
 }
 
+/// Whether a sentence names a part of a year that the task does not name: `I paid the rent for October` says nothing of
+/// the rent that is due on 3 December.
+fn is_of_other_time(part: &Asked, told: &SaidDone) -> bool {
+    let of = |names: &[u32], range: &Range<u32>| -> BTreeSet<u32> {
+        let inside = names.iter().filter(|name| range.contains(name));
+        inside.map(|name| name - range.start).collect()
+    };
+    let own = of(&part.names, &MONTHS);
+    let asked = if own.is_empty() { of(&part.names, &DUE_MONTHS) } else { own };
+    !of(&told.names, &MONTHS).is_subset(&asked)
+        || !of(&told.names, &PERIODS).is_subset(&of(&part.names, &PERIODS))
+}
+
 /// Whether a sentence says that a part of a task is done.
 pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let has = |word: &u32| told.words.contains(word);
     // `Send it to Marta` and `I sent it to Pedro` speak of two things.
     let is_day = |name: &&u32| DAYS.contains(name);
-    let other_name = |name: &u32| {
-        !DAYS.contains(name) && !part.words.contains(name) && !part.names.contains(name)
-    };
-    let lacks_name = |name: &u32| !DAYS.contains(name) && !has(name) && !told.names.contains(name);
+    let is_time =
+        |name: &u32| [DAYS, MONTHS, DUE_MONTHS, PERIODS].iter().any(|range| range.contains(name));
+    let other_name =
+        |name: &u32| !is_time(name) && !part.words.contains(name) && !part.names.contains(name);
+    let lacks_name = |name: &u32| !is_time(name) && !has(name) && !told.names.contains(name);
+    if is_of_other_time(part, told) {
+        return false;
+    }
     // `The room for Sunday` is another one than the room for Saturday.
     let days_of = |names: &[u32]| names.iter().filter(is_day).copied().collect::<Vec<u32>>();
     let (asked_days, told_days) = (days_of(&part.names), days_of(&told.names));
@@ -1246,8 +1603,12 @@ pub(crate) fn closes(part: &Asked, told: &SaidDone) -> bool {
     let less = nothing_else && part.object.iter().any(has);
     let half = shared * 2 >= part.words.len();
     if part.verbs.iter().any(|verb| told.verbs.contains(&handed(*verb))) {
-        // `The draft contract` is another thing than the contract that was asked for.
-        return shared > 0 && whole && told.words.iter().all(is_of_task);
+        // `The draft contract` is another thing than the contract that was asked for, and `the insurance number` the
+        // same as the number of the house insurance.
+        let mostly = part.object.iter().filter(|word| has(word)).count() * 2 > part.object.len();
+        let is_whole = whole && (!told.verbs.contains(&THANKED) || part.words.iter().all(has));
+        let is_value = told.verbs.contains(&VALUE) && mostly;
+        return shared > 0 && (is_whole || is_value) && told.words.iter().all(is_of_task);
     }
     if part.verbs.iter().any(|verb| told.verbs.contains(verb)) {
         return half && (whole || less) || nothing_else && whole;
@@ -1261,9 +1622,9 @@ mod tests {
 
     fn says_done(task: &str, reply: &str) -> bool {
         let parts = asked(task);
-        let closed =
-            |told: &SaidDone| told.is_bare() || parts.iter().all(|part| closes(part, told));
-        !parts.is_empty() && all_told(&[reply]).any(|told| closed(&told))
+        let told: Vec<SaidDone> = all_told(&[reply]).collect();
+        let is_closed = |part: &Asked| told.iter().any(|told| closes(part, told));
+        !parts.is_empty() && (told.iter().any(SaidDone::is_bare) || parts.iter().all(is_closed))
     }
 
     /// `task -> reply` a line, with what the pair is.
@@ -1349,6 +1710,11 @@ mod tests {
                 &done.stands_for_several,
                 &done.any_one,
                 &done.around,
+                &done.ahead,
+                &done.values,
+                &done.copulas,
+                &done.periods,
+                &done.bygone,
             ];
             let words = words.into_iter().flat_map(|list| list.iter().map(|word| &**word));
             let phrases = [
@@ -1357,12 +1723,13 @@ mod tests {
                 &done.not_yet,
                 &done.not_yet_here,
                 &done.hands_over,
+                &done.thanks_for,
                 &done.endings,
                 &done.verbs,
             ];
             let phrases = phrases.into_iter().flatten().map(String::as_str);
             for text in words.chain(phrases) {
-                let is_plain = |c: char| c.is_alphanumeric() || " *".contains(c);
+                let is_plain = |c: char| c.is_alphanumeric() || " *…".contains(c);
                 let is_folded = fold(text) == text && text.chars().all(is_plain);
                 assert!(is_folded, "{}: {text}", habits.code);
             }

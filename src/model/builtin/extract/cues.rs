@@ -136,7 +136,7 @@ pub(crate) fn with_purpose(index: &Index<'_, '_>, purpose: Purpose, more: &[Stri
     let mut found = index.sentences(cues_of(purpose).iter().chain(more).map(String::as_str));
     match purpose {
         Purpose::Action => found.extend((0..text.sentences.len()).filter(|&at| assigns(index, at))),
-        Purpose::Decision => found.extend(declared_decisions(text)),
+        Purpose::Decision => found.extend(decided(text)),
         Purpose::Question => found.extend((0..text.sentences.len()).filter(|&at| asks(text, at))),
         Purpose::Figure => {
             found.extend((0..text.sentences.len()).filter(|&at| has_figure(text, at)))

@@ -11,8 +11,11 @@ use super::super::lexicon::lexicon;
 use super::super::rank::quality;
 use super::super::text::words::{Token, spaced};
 use super::super::text::{Kind, Role};
-use super::due::names_last_weekday;
-use super::duties::{asks_around, asks_only_in_seeming, is_labelled, is_own_duty, is_own_note};
+use super::due::{names_last_day, names_last_weekday};
+use super::duties::{
+    asks_around, asks_only_in_seeming, asks_only_who_cannot, is_labelled, is_own_duty, is_own_note,
+    orders_with_pronoun,
+};
 use super::posting::Postings;
 use super::scene::{Focus, Scene};
 use super::signals::{is_open_box, signals};
@@ -156,7 +159,8 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         let prose = matches!(block.kind, Kind::Paragraph | Kind::Item | Kind::Table);
         let is_box = is_open_box(scene, at);
         let said = scene.text.sentence(at);
-        let is_excluded = !is_box && (not_asked.contains(&at) || asks_only_in_seeming(said));
+        let is_in_seeming = || asks_only_in_seeming(said) || asks_only_who_cannot(said);
+        let is_excluded = !is_box && (not_asked.contains(&at) || is_in_seeming());
         if !prose || is_excluded || matches!(block.role, Role::System | Role::Tool) {
             return false;
         }
@@ -175,6 +179,10 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         let first = opening(scene, at, tokens);
         // `You must have a licence` in an advertisement says who is sought.
         let obliged = obliged.contains(&at) && !postings.holds(scene, at);
+        let has_last_day = || names_last_day(said) || names_last_weekday(said);
+        // `We must close the line on 5 December` says what its writers do.
+        let is_own_act = is_own_duty(said) && !has_last_day();
+        let obliged = obliged && !is_own_act;
         let has_day = || dated.contains(&at) || names_last_weekday(said);
         let asks_back = said.trim_end().ends_with('?');
         let is_headed = under.contains(&place(scene, at)) || listed.contains(&at);
@@ -184,6 +192,7 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         let by_the_way = notice && !dated.contains(&at);
         requested.contains(&at)
             || asks_around(said)
+            || orders_with_pronoun(said)
             || quality::asks_by_thanks(said)
             || is_labelled(said)
             || is_note && is_own_duty(said)
@@ -421,6 +430,46 @@ mod tests {
             (
                 "Bonjour Luc,\n\nPourrais-je avoir la liste avant lundi ?\n\nCordialement,\nNora\n",
                 &["Pourrais-je avoir la liste avant lundi ?"],
+            ),
+            (
+                "Hola Luis:\n\nAyer llovió. Ah, y devuélveme el taladro cuando puedas.\n\nSaludos,\nNora\n",
+                &["Ah, y devuélveme el taladro cuando puedas."],
+            ),
+            ("Hi Tom,\n\nwe have to move the deployment to Friday.\n\nBest,\nNora\n", &[]),
+            ("Hi Tom,\n\nwe must cancel your order of 20 November.\n\nBest,\nNora\n", &[]),
+            (
+                "Hi Tom,\n\nwe have to hand in the form by Friday.\n\nBest,\nNora\n",
+                &["we have to hand in the form by Friday."],
+            ),
+            (
+                "Hallo Tom,\n\nwir müssen die Strecke ab dem 5. Dezember leider sperren.\n\nGruß\nNora\n",
+                &[],
+            ),
+            (
+                "Hola Luis:\n\nTenemos que cerrar la oficina el 5 de diciembre.\n\nSaludos,\nNora\n",
+                &[],
+            ),
+            (
+                "Bonjour Luc,\n\nNous devons fermer le bureau le 5 décembre.\n\nCordialement,\nNora\n",
+                &[],
+            ),
+            (
+                "Hallo Tom,\n\nFalls Sie verhindert sind, sagen Sie bitte bis zum 20. November ab.\n\nGruß\nNora\n",
+                &[],
+            ),
+            (
+                "Hallo Tom,\n\nWer nicht zu Hause ist, gibt den Schlüssel bitte beim Hausmeister ab.\n\nGruß\nNora\n",
+                &[],
+            ),
+            ("Hi Tom,\n\nIf you cannot come, please tell us.\n\nBest,\nNora\n", &[]),
+            ("Hola Luis:\n\nSi no puedes venir, por favor avisa antes.\n\nSaludos,\nNora\n", &[]),
+            (
+                "Bonjour Luc,\n\nSi vous ne pouvez pas venir, veuillez nous prévenir.\n\nCordialement,\nNora\n",
+                &[],
+            ),
+            (
+                "Hi Tom,\n\nIf you have not sent the form, please send it.\n\nBest,\nNora\n",
+                &["If you have not sent the form, please send it."],
             ),
             (
                 "Der Zettel muss bis Mittwoch bei mir sein.\n",

@@ -6,7 +6,7 @@
 //! sentence may. The words are in `[ask]` of the language files.
 
 use super::super::lexicon::{Words, lexicon};
-use super::super::text::words::{in_order, spaced};
+use super::super::text::words::{fold, in_order, spaced};
 use super::super::text::{Kind, Role, lines};
 use super::scene::Scene;
 
@@ -93,6 +93,75 @@ pub(crate) fn asks_only_in_seeming(said: &str) -> bool {
     all.iter().any(|one| is_taken_back(one)) && !all.iter().any(is_real)
 }
 
+/// Whether a sentence asks only those who cannot do a thing: `If you cannot come, please tell us`.
+pub(crate) fn asks_only_who_cannot(said: &str) -> bool {
+    let Some((condition, _)) = said.split_once(',') else { return false };
+    let condition = spaced(condition);
+    is_condition(&condition) && says_any(&condition, &lexicon().ask.unable)
+}
+
+fn is_condition(clause: &str) -> bool {
+    let first = clause.split_whitespace().next();
+    first.is_some_and(|first| lexicon().ask.conditional.contains(first))
+}
+
+/// Whether a clause begins with an order and a pronoun in one word: `Ah, y devuélveme el taladro`.
+pub(crate) fn orders_with_pronoun(said: &str) -> bool {
+    const MARKS: [char; 8] = [',', ';', ':', '(', '!', '¡', '.', '–'];
+    const ACCENTS: [char; 5] = ['á', 'é', 'í', 'ó', 'ú'];
+    const LETTERS_MIN: usize = 5;
+    let ask = &lexicon().ask;
+    let orders = |word: &str| {
+        let (raw, folded) = (word.to_lowercase(), fold(word));
+        let mut ends = ask.enclitics.iter();
+        let is_order = |end: &&String| {
+            folded.strip_suffix(end.as_str()).is_some_and(|verb| ask.imperatives.contains(verb))
+        };
+        let is_for_me = |end: &&String| {
+            ask.own_enclitics.contains(end)
+                && raw.strip_suffix(end.as_str()).is_some_and(|verb| verb.contains(ACCENTS))
+        };
+        raw.chars().count() > LETTERS_MIN && ends.any(|end| is_order(&end) || is_for_me(&end))
+    };
+    let begins = |clause: &str| {
+        let words = clause.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let mut words = words.skip_while(|word| ask.openers.contains(fold(word).as_str()));
+        words.next().is_some_and(orders)
+    };
+    !ask.enclitics.is_empty() && said.split(MARKS).any(begins)
+}
+
+/// Whether an order stands behind a condition: `If so, send me your papers`.
+pub(crate) fn orders_on_condition(said: &str) -> bool {
+    let Some((condition, rest)) = said.split_once(',') else { return false };
+    is_condition(&spaced(condition)) && clauses(rest).iter().any(|clause| begins_with_order(clause))
+}
+
+/// Whether a sentence says that something is left to do: `Falta reservar la cabaña.`
+pub(crate) fn names_remainder(said: &str) -> bool {
+    let ask = &lexicon().ask;
+    let is_left = |clause: &String| {
+        ask.own_remainders.iter().any(|phrase| {
+            clause.starts_with(&format!(" {phrase} ")) && is_before_infinitive(clause, phrase)
+        })
+    };
+    clauses(said).first().is_some_and(is_left)
+}
+
+/// Whether a sentence begins by forbidding something in the form of an order: `No cierres la puerta`.
+pub(crate) fn forbids(said: &str) -> bool {
+    let ask = &lexicon().ask;
+    let words = spaced(said);
+    let begins = |phrase: &String| words.starts_with(&format!(" {phrase} "));
+    let mut words = words.split_whitespace();
+    let denies = words.next().is_some_and(|word| ask.forbids_before.contains(word));
+    let verb = words.next().unwrap_or_default();
+    let order = verb.strip_suffix('s').unwrap_or(verb);
+    let ends = |end: &String| verb.ends_with(end.as_str());
+    let is_order = ask.imperatives.contains(order) || ask.forbids_endings.iter().any(ends);
+    ask.forbids.iter().any(begins) || denies && is_order
+}
+
 fn is_taken_back(clause: &str) -> bool {
     says_any(clause, &lexicon().ask.taken_back)
 }
@@ -140,7 +209,6 @@ fn says_any(clause: &str, phrases: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::text::words::fold;
     use super::*;
 
     #[test]
@@ -214,6 +282,10 @@ mod tests {
             &ask.own_labels,
             &ask.task_labels,
             &ask.taken_back,
+            &ask.unable,
+            &ask.forbids,
+            &ask.enclitics,
+            &ask.own_enclitics,
         ];
         for phrase in lists.into_iter().flatten() {
             let pieces: Vec<&str> = phrase.split(" … ").collect();

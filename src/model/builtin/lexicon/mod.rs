@@ -203,6 +203,15 @@ pub(crate) struct Done {
     /// What begins a clause that hands something over, `attached is`, and the verbs that ask for that.
     pub hands_over: Vec<String>,
     pub handing_over: Words,
+    /// Thanks of somebody who got what stands behind them, and words that say that it is still to come.
+    pub thanks_for: Vec<String>,
+    pub ahead: Words,
+    /// Things that one sentence may tell, and what stands before it: `the number is`.
+    pub values: Words,
+    pub copulas: Words,
+    /// Parts of a year that a thing may be of, and what says that one is over: `last month`.
+    pub periods: Words,
+    pub bygone: Words,
     /// What stands for a thing that was named before: `I sent it.`
     pub stands_for: Words,
     /// Those of them that stand for several things.
@@ -388,6 +397,7 @@ lists!(
 lists!(#[serde(deny_unknown_fields)] Answer {
     yes_no: Words,
     asks_thing: Words,
+    asks_person: Words,
     asks_amount: Vec<String>,
     asks_reason: Vec<String>,
     reasons: Vec<String>,
@@ -395,7 +405,7 @@ lists!(#[serde(deny_unknown_fields)] Answer {
 });
 lists!(
     #[serde(deny_unknown_fields)]
-    Settled { says: Vec<String>, denied: Words, beside: Words, leads: Words }
+    Settled { says: Vec<String>, concludes: Vec<String>, denied: Words, beside: Words, leads: Words }
 );
 lists!(
     #[serde(deny_unknown_fields)]
@@ -488,6 +498,13 @@ lists!(#[serde(deny_unknown_fields)] Ask {
     own_duties: Vec<String>,
     own_beginnings: Vec<String>,
     own_remainders: Vec<String>,
+    conditional: Words,
+    unable: Vec<String>,
+    enclitics: Vec<String>,
+    own_enclitics: Vec<String>,
+    forbids: Vec<String>,
+    forbids_before: Words,
+    forbids_endings: Vec<String>,
     own_labels: Vec<String>,
     task_labels: Vec<String>,
     thanked_orders: Vec<String>,
