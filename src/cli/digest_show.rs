@@ -238,13 +238,22 @@ fn memo_lines(prose: Prose, memo: &Memo) -> Vec<String> {
             "</details>" => folded = false,
             _ if folded => {}
             _ => {
-                text.push_str(&readable(line));
+                text.push_str(&without_place(&readable(line)));
                 text.push('\n');
             }
         }
     }
     let text = text.replace("## Sources\n", "");
     prose.lines(&for_a_reader(&text), "")
+}
+
+/// An entry that only counts what other sections say, without where they stand: their order is another one here.
+fn without_place(line: &str) -> String {
+    let counts = line.trim_start().starts_with(|c: char| c.is_ascii_digit());
+    match line.strip_suffix(", see below").filter(|_| counts) {
+        Some(told) => format!("{told}, in a section of its own"),
+        None => line.to_owned(),
+    }
 }
 
 /// The sections of a memo in the order in which a person wants them: what was decided, what is to do and what is

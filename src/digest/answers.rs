@@ -74,9 +74,18 @@ fn answers_next(question: &str, said: &str) -> bool {
     }
     match kind(question) {
         Kind::YesNo => agrees(first),
-        Kind::Thing | Kind::Amount => has_number(first) && content(first).len() <= NEXT_WORDS_MAX,
+        Kind::Thing | Kind::Amount => {
+            has_number(first) && content(first).len() <= NEXT_WORDS_MAX
+                || asks_person(question) && speaks_of_self(first) && stands_for_a_thing(first)
+        }
         Kind::Reason => gives_reason(first),
     }
+}
+
+/// Whether a question asks who: `Who has the key?`
+fn asks_person(question: &str) -> bool {
+    let words = spaced(question);
+    words.split_whitespace().next().is_some_and(|word| lexicon().answer.asks_person.contains(word))
 }
 
 /// Words of a short answer: `8:14 from the main station`.
@@ -273,6 +282,10 @@ mod tests {
             "Lucía: ¿Alguien puede llevar sillas al club? / Tomás: Yo llevo diez sillas el sábado a las 16",
             "Clara: ¿Vas a la fiesta? / Tomás: Sí, claro",
             "Léa: Tu viens samedi ? / Marc: Oui, avec plaisir",
+            "Ana: Who has the key for the bike cellar? / Ben: I have it, ring at my door",
+            "Ana: Wer hat den Schlüssel? / Ben: Ich habe ihn, klingel bei mir",
+            "Ana: ¿Quién tiene la llave? / Ben: Yo la tengo",
+            "Ana: Qui a la clé ? / Ben: Je l'ai, sonne chez moi",
             "Ana: Why is the hall closed? / Tea is ready / Ben: The hall is closed because it is being painted",
             "How can I sort a list of numbers? / Assistant: Use the sort method.",
         ] {
@@ -287,6 +300,7 @@ mod tests {
             "Olaf: Brauchen wir eine Genehmigung? / Sabine: Die Gebühr beträgt 8 Euro",
             "Olaf: Brauchen wir eine Genehmigung? / Sabine: Keine Ahnung, ob wir eine Genehmigung brauchen",
             "Ana: When does the train leave? / Ben: The train is red",
+            "Ana: What is the code of the door? / Ben: I have it at home",
             "Ana: When does the train leave? / Ana: The train leaves at 9 perhaps",
             "Ana: Do you have the keys? / Ben: Did you get the tickets?",
             "Ana: Who pays the cleaning? / Ben: I do not know who pays the cleaning",

@@ -29,6 +29,7 @@ use super::tasks::{
     Closed, FoundTask, PER_ITEM_MAX, TaskMembers, day_in_brackets, is_message, is_talk, task_id,
     task_key,
 };
+use crate::contract::publish::without_reply_marks;
 use crate::contract::time::{Day, Timestamp};
 use crate::contract::vocabulary::Stream;
 use crate::export::summary_bus::{PartitionKey, SUMMARIES_DIR};
@@ -1048,6 +1049,15 @@ fn says_day(name: &str, day: &str) -> bool {
     name.rfind(", ").is_some_and(|at| name[at + 2..].starts_with(day))
 }
 
+/// A closed task with its source and the reason. A task that its source is called by is said once.
+fn closed_line(text: &str, told: &MemoItem, why: &str) -> String {
+    let source = link_to_source(told);
+    match folded(text) == folded(without_reply_marks(told.name())) {
+        true => format!("{source}: {why}"),
+        false => format!("{} ({source}: {why})", inline(text)),
+    }
+}
+
 fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
     let all = named(items);
     let (open, closed): (Vec<_>, Vec<_>) = all.into_iter().partition(|task| task.closed.is_none());
@@ -1104,8 +1114,7 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
                 && sentences(&told.text).iter().any(|one| folded(one) == folded(sentence));
             match stands_above {
                 false => {
-                    let source = link_to_source(told);
-                    line!(memo, "- [x] {} ({source}: {WHY})", inline(sentence));
+                    line!(memo, "- [x] {}", closed_line(sentence, told, WHY));
                 }
                 true if above.insert(told.about.as_str()) => {
                     line!(memo, "- [x] {}: {WHY}", link_to_source(told));
@@ -1115,12 +1124,7 @@ fn tasks(memo: &mut String, frame: &MemoHeader<'_>, items: &[&MemoItem]) {
         }
         for task in shown {
             let why = task.closed.map_or("", Closed::told);
-            line!(
-                memo,
-                "- [x] {} ({}: {why})",
-                inline(&task.task.text),
-                link_to_source(task.first)
-            );
+            line!(memo, "- [x] {}", closed_line(&task.task.text, task.first, why));
         }
     }
     if doubted > 0 {
@@ -1567,6 +1571,19 @@ summary_ids_count: 2
             memo.contains("Not listed: 1 request from an unknown sender, or a fraud."),
             "{memo}"
         );
+    }
+
+    #[test]
+    fn a_closed_task_that_its_source_is_called_by_is_said_once() {
+        for (title, task) in
+            [("Your visit on 24 May", "Your visit on 24 May"), ("Re: The lease", "The lease.")]
+        {
+            let item = json!({"title": title, "outputs": {"summary_text": "It is over.", "actions": [task]}});
+            let mut item = told(6, 0, item);
+            item.tasks[0].closed = Some(Closed::Over);
+            let memo = render(&frame(Channel::Tasks), &[&item]);
+            assert!(memo.contains(&format!("- [x] {title}: its day is over")), "{memo}");
+        }
     }
 
     #[test]

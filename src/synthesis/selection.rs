@@ -400,6 +400,7 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
     let mut claims: Vec<(String, Vec<&BusSummary>)> = Vec::new();
     let mut said: BTreeMap<String, usize> = BTreeMap::new();
     let (mut ids_of, mut sources_of) = (HashSet::new(), HashSet::new());
+    let mut said_of: BTreeMap<(&[String], String), (&str, usize)> = BTreeMap::new();
     let mut left_out = String::new();
     for item in &group.items {
         let label = labels.label(item);
@@ -415,12 +416,21 @@ fn output(group: &SelectionGroup, labels: &Labels) -> String {
                 left_out.push_str(&format!("- {} [@{label}] ({why})\n", statement.text));
                 continue;
             }
+            let bare = claims::folded(&claims::without_day(claims::spoken(&statement.text)));
             let text = with_subject(&item.subject, statement.text);
+            // Another flow may put other labels before what the source says.
+            let before = said_of.get(&(&*item.sources, bare.clone())).copied();
+            let before =
+                before.filter(|(by, _)| *by != item.summary_id && !item.sources.is_empty());
+            if let Some((_, claim)) = before {
+                said.entry(claims::folded(&claims::without_day(&text))).or_insert(claim);
+            }
             let entry = said.entry(claims::folded(&claims::without_day(&text)));
             let claim = match &entry {
                 Entry::Vacant(_) => claims.len(),
                 Entry::Occupied(place) => *place.get(),
             };
+            said_of.entry((&*item.sources, bare)).or_insert((item.summary_id.as_str(), claim));
             // Several flows that read one source say it once.
             let is_new = ids_of.insert((claim, &item.summary_id));
             let is_new_source =
@@ -713,6 +723,29 @@ mod tests {
         sure.items[2].confidence = Some(20);
         let told = format!("## Findings\n\n{claim} (confidence: 20)\n");
         assert_eq!(output(&sure, &labels), told);
+    }
+
+    #[test]
+    fn flows_that_put_other_labels_before_what_a_source_says_say_it_once() {
+        let text = |told: &str| told.to_owned();
+        let first = BusSummary {
+            text: text("Requirements: three years of work with maps."),
+            ..item(1, "job.md")
+        };
+        let second = BusSummary {
+            text: text("Requirements: three years of work with maps."),
+            subject: vec!["Analyst".to_owned(), "City of Lima".to_owned()],
+            ..item(2, "job.md")
+        };
+        let other = BusSummary { ..item(3, "other.md") };
+        let group = SelectionGroup {
+            id: "g".to_owned(),
+            title: "G".to_owned(),
+            items: vec![first, second, other],
+            private: 0,
+        };
+        let told = output(&group, &Labels::of(std::slice::from_ref(&group)));
+        assert_eq!(told.matches("three years of work").count(), 1, "{told}");
     }
 
     #[test]
