@@ -112,16 +112,15 @@ pub(crate) fn orders_with_pronoun(said: &str) -> bool {
     const LETTERS_MIN: usize = 5;
     let ask = &lexicon().ask;
     let orders = |word: &str| {
-        let (raw, folded) = (word.to_lowercase(), fold(word));
-        let mut ends = ask.enclitics.iter();
-        let is_order = |end: &&String| {
-            folded.strip_suffix(end.as_str()).is_some_and(|verb| ask.imperatives.contains(verb))
+        let raw = word.to_lowercase();
+        let is_order = |end: &String| {
+            let Some(verb) = raw.strip_suffix(end.as_str()).filter(|verb| verb.contains(ACCENTS))
+            else {
+                return false;
+            };
+            ask.own_enclitics.contains(end) || ask.imperatives.contains(fold(verb).as_str())
         };
-        let is_for_me = |end: &&String| {
-            ask.own_enclitics.contains(end)
-                && raw.strip_suffix(end.as_str()).is_some_and(|verb| verb.contains(ACCENTS))
-        };
-        raw.chars().count() > LETTERS_MIN && ends.any(|end| is_order(&end) || is_for_me(&end))
+        raw.chars().count() > LETTERS_MIN && ask.enclitics.iter().any(is_order)
     };
     let begins = |clause: &str| {
         let words = clause.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -269,6 +268,48 @@ mod tests {
             "Please send the form.",
         ] {
             assert!(!asks_only_in_seeming(asked), "{asked}");
+        }
+    }
+
+    #[test]
+    fn an_order_may_end_in_its_pronoun() {
+        for order in [
+            "Ah, y devuélveme el taladro cuando puedas.",
+            "Si alguien tiene alergias, dínoslo antes del jueves.",
+            "Envíanos la factura.",
+            "¡Llámala mañana!",
+        ] {
+            assert!(orders_with_pronoun(order), "{order}");
+        }
+        for other in [
+            "The door, handle and lock are new.",
+            "Términos y condiciones.",
+            "Artículos nuevos en la tienda.",
+            "Películas del sábado.",
+            "El número es 12.",
+        ] {
+            assert!(!orders_with_pronoun(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_of_those_who_cannot_is_asked_of_nobody_else() {
+        for other in [
+            "If you cannot come, please tell us.",
+            "Falls Sie verhindert sind, sagen Sie bitte ab.",
+            "Wer nicht zu Hause ist, gibt den Schlüssel bitte ab.",
+            "Si no puedes venir, avisa por favor.",
+            "Si vous ne pouvez pas venir, veuillez nous prévenir.",
+        ] {
+            assert!(asks_only_who_cannot(other), "{other}");
+        }
+        for asked in [
+            "If you agree, please sign the form.",
+            "Wenn du Zeit hast, lies bitte den Text.",
+            "Si estás de acuerdo, firma la hoja.",
+            "Please come, if you can.",
+        ] {
+            assert!(!asks_only_who_cannot(asked), "{asked}");
         }
     }
 
