@@ -35,12 +35,9 @@ pub(super) fn name_skipped(ui: ui::Ui, skipped: &[Skipped]) {
         let (name, why) = (plain_line(&one.name), plain_line(&one.told()));
         ui.complain(format!("{} {name}: {why}", ui::yellow("skipped:")));
     }
-    let named = named().count();
-    let more = named.saturating_sub(most);
+    let more = named().count().saturating_sub(most);
     if more > 0 {
         ui.complain(format!("and {more} more: see `-v` or `--json`"));
-    } else if named > 0 && others > FEW && !ui.verbose {
-        ui.talk(ui::dim("`-v` names all that were skipped"));
     }
 }
 

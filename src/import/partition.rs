@@ -832,19 +832,12 @@ impl TakenBack {
     }
 }
 
-/// Stands between the name of an archive and the name of a file in it.
-const IN_ARCHIVE: &str = ".zip/";
-
-/// The names of imported files that are a word or end with it, and of the files in an archive whose name does.
+/// The names of imported files that are a word or end with it.
 pub(crate) fn files_named(target: Target<'_>, word: &str) -> Result<BTreeSet<String>, ImportError> {
     let mut found = BTreeSet::new();
-    let is_named = |name: &str| {
-        let before = name.strip_suffix(word);
-        before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
-    };
     each_file(target, &mut |file, _| {
-        let archive = file.find(IN_ARCHIVE).map(|at| &file[..at + IN_ARCHIVE.len() - 1]);
-        if is_named(file) || archive.is_some_and(is_named) {
+        let before = file.strip_suffix(word);
+        if before.is_some_and(|before| before.is_empty() || before.ends_with('/')) {
             found.insert(file.to_owned());
         }
     })?;

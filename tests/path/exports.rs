@@ -115,6 +115,7 @@ fn the_archive_is_the_name_of_what_it_holds() {
     );
     says(&person.run(0, &home(&["read", "export.zip"])).out, &["a new door", "flickers"]);
     person.run(0, &home(&["forget", "export.zip"]));
+    person.run(0, &home(&["forget", "export.zip/plan.txt"]));
     let left = person.run(0, &home(&["read", "--last", "9"]));
     for gone in ["a new door", "flickers", "two trees"] {
         assert!(!left.out.contains(gone), "{}", left.out);
