@@ -556,6 +556,7 @@ fn claude_text(message: &Value, unknown: &mut Vec<String>) -> String {
 mod tests {
     use serde_json::json;
 
+    use super::super::kind::FileKind;
     use super::*;
 
     fn node(id: &str, parent: Option<&str>, children: &[&str], message: Value) -> (String, Value) {
@@ -629,7 +630,11 @@ mod tests {
         let claude = json!({"uuid": "c", "created_at": "2026-02-11T09:00:00Z", "chat_messages": [
             {"uuid": "m", "sender": "assistant", "content": blocks}]});
         beside.add(&conversation(&claude).unwrap());
-        let told: Vec<String> = beside.left_out().map(|one| one.to_string()).collect();
+        let (disk, name) = (crate::os::Machine::real().disk, "conversations.json".to_owned());
+        let file =
+            NamedFile { path: "c.json".into(), in_folder: None, name, kind: FileKind::ChatGpt };
+        let told = beside.left_out(disk.as_ref(), &file);
+        let told: Vec<String> = told.map(|one| one.to_string()).collect();
         assert_eq!(
             told,
             ["3 parts of messages without a reader: 2 map, 1 plan", "1 thought of a model"]

@@ -228,9 +228,11 @@ mod tests {
         let entry = entries_of(archive.as_ref()).unwrap().unwrap().remove(0);
         let file = EntryFile::open(Arc::clone(&archive), entry.clone()).unwrap();
         assert!(read(&file, 0, 4096).is_err());
-        let short = Entry { packed: entry.packed / 2, ..entry.clone() };
+        let mut short = entry.clone();
+        short.packed /= 2;
         assert!(read(&EntryFile::open(Arc::clone(&archive), short).unwrap(), 0, 4096).is_err());
-        let locked = Entry { encrypted: true, ..entry };
+        let mut locked = entry;
+        locked.encrypted = true;
         assert!(EntryFile::open(archive, locked).is_err());
     }
 }
