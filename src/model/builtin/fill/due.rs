@@ -31,13 +31,11 @@ pub(crate) fn deadline(
     if signals(scene).away {
         return None;
     }
-    let off = event::CalledOff::of(scene);
     let inside = |when: &&DateTimeMention| {
         let at = when.mention.sentence;
         when.date.is_some()
             && scene.is_said(at)
             && !is_past(scene, when)
-            && !off.has(at)
             && (focus.whole || focus.sentences.binary_search(&at).is_ok())
     };
     let dates: Vec<&DateTimeMention> = scene.whens().iter().filter(inside).collect();

@@ -107,10 +107,9 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
     let cued = scene.index().sentences(mail.events.iter().map(String::as_str));
     let offered = scene.index().sentences(mail.offers.iter().map(String::as_str));
     let subject = cued.iter().any(|&at| scene.text.block_of(at).kind == Kind::Header);
-    let off = CalledOff::of(scene);
     let habits = scene.index().sentences(mail.open_hours.iter().map(String::as_str));
     let signs = signals(scene);
-    if signs.scam || signs.away {
+    if signs.scam || signs.away || is_called_off(scene) {
         return None;
     }
     let weigh = |when: &DateTimeMention| {
@@ -127,7 +126,7 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
         let hour = near(at) && when.clock.is_some();
         score -= if hour { 2 } else { 7 } * i64::from(is_due(scene, &when));
         score -= 7 * i64::from(offered.binary_search(&at).is_ok());
-        score -= 7 * i64::from(is_over(scene, &when) || ends_a_day(&when) || off.has(at));
+        score -= 7 * i64::from(is_over(scene, &when) || ends_a_day(&when));
         score -= 7 * i64::from(habits.binary_search(&at).is_ok() && !near(at));
         score -= 3 * i64::from(is_told(scene, &when));
         score -= 3 * i64::from(signs.bulk);
@@ -148,37 +147,20 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
     found
 }
 
-/// The sentences whose day is called off.
-pub(super) struct CalledOff {
-    sentences: Vec<usize>,
-    /// The subject calls it off, and the text names nothing in its place.
-    all: bool,
-}
-
-impl CalledOff {
-    pub(super) fn of(scene: &Scene<'_, '_>) -> CalledOff {
-        let words = lexicon();
-        let sentences = scene.index().sentences(words.mail.called_off.iter().map(String::as_str));
-        let is_subject = |at: &usize| scene.text.block_of(*at).kind == Kind::Header;
-        let names_another = || {
-            let all = 0..scene.text.sentences.len();
-            all.filter(|at| scene.is_said(*at)).any(|at| {
-                let tokens = scene.text.tokens_of(at);
-                let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
-                (0..tokens.len()).any(|from| {
-                    let starts = |phrases: &Phrases| phrases.starts(|next| word(from + next));
-                    let found = starts(&words.dates.instead).or_else(|| starts(&words.dates.moves));
-                    found.is_some()
-                })
-            })
-        };
-        let all = sentences.iter().any(is_subject) && !names_another();
-        CalledOff { sentences, all }
-    }
-
-    pub(super) fn has(&self, sentence: usize) -> bool {
-        self.all || self.sentences.binary_search(&sentence).is_ok()
-    }
+/// Whether the subject calls everything off, and the text names nothing in its place. What a sentence calls off has no
+/// day among those of the scene.
+pub(super) fn is_called_off(scene: &Scene<'_, '_>) -> bool {
+    let dates = &lexicon().dates;
+    let says = |at: usize, phrases: &Phrases| {
+        let tokens = scene.text.tokens_of(at);
+        let word = |at: usize| tokens.get(at).map_or("", |token| scene.text.folded(token));
+        (0..tokens.len()).any(|from| phrases.starts(|next| word(from + next)).is_some())
+    };
+    let is_subject = |at: &usize| scene.text.block_of(*at).kind == Kind::Header;
+    let mut subject = (0..scene.text.sentences.len()).filter(is_subject);
+    let names_another = |at: usize| says(at, &dates.instead) || says(at, &dates.moves);
+    subject.any(|at| says(at, &dates.called_off))
+        && !(0..scene.text.sentences.len()).any(|at| scene.is_said(at) && names_another(at))
 }
 
 /// Whether an event was over when the text was written: on an earlier day, or at an earlier hour of that day.
@@ -535,18 +517,22 @@ pub(super) fn is_due_in(text: &Text<'_>, when: &DateTimeMention) -> bool {
     let at = tokens.partition_point(|token| (token.start as usize) < when.mention.start);
     let word = |at: usize| tokens.get(at).map_or("", |token| text.folded(token));
     let words = &lexicon().dates;
+    let near = at.saturating_sub(DUE_TOKENS)..at;
     // `closed from the 3rd until 21 August`: the end of a span is no last day.
-    let is_span = |from: usize| {
-        let before = from.checked_sub(1).map_or("", word);
-        let is_day =
-            before.starts_with(|c: char| c.is_ascii_digit()) || dates::is_calendar_word(before);
-        let joint = |one: &String| one.trim() == word(from);
-        is_day && lexicon().dates.joints.iter().any(joint)
+    let is_due = |from: usize| {
+        let within = |next: usize| if from + next < at { word(from + next) } else { "" };
+        words.due.starts(within).is_some()
     };
-    let before = (at.saturating_sub(DUE_TOKENS)..at).any(|from| {
-        let due = words.due.starts(|next| if from + next < at { word(from + next) } else { "" });
-        due.is_some() && !is_span(from)
-    });
+    let is_joint = |from: usize| {
+        let is_one = |one: &String| one.trim() == word(from);
+        words.joints.iter().any(is_one) && !lexicon().weight.joining.contains(word(from))
+    };
+    let is_day = |at: usize| {
+        word(at).starts_with(|c: char| c.is_ascii_digit()) || dates::is_calendar_word(word(at))
+    };
+    let mut joints = near.clone().filter(|from| is_due(*from) || is_joint(*from));
+    let ends_span = joints.any(|from| from > 0 && is_day(from - 1));
+    let before = !ends_span && near.clone().any(is_due);
     before || names_deadline(text, when.mention.sentence)
 }
 

@@ -423,7 +423,6 @@ lists!(#[serde(deny_unknown_fields)] Mail {
     frames: Vec<String>,
     events: Vec<String>,
     offers: Vec<String>,
-    called_off: Vec<String>,
     open_hours: Vec<String>,
     rhetorical: Vec<String>,
     bulk: Vec<String>,

@@ -968,6 +968,8 @@ pub(crate) fn says_something(line: &str) -> bool {
     let Some((first, after)) = words.split_first().filter(|(_, after)| after.len() > 1) else {
         return false;
     };
+    // `I. A. Thomas Reuter` is a name.
+    let is_cut = line.trim_start().strip_prefix(first).is_some_and(|rest| rest.starts_with('.'));
     let (known, first) = (lexicon(), fold(first));
     if known.phrases.title_openers.contains(first.as_str()) {
         return false;
@@ -990,7 +992,7 @@ pub(crate) fn says_something(line: &str) -> bool {
             || known.names.place_articles.contains(object.as_str());
         verb.starts_with(char::is_lowercase) && ends(verb) && is_object
     };
-    known.phrases.subjects.contains(first.as_str())
+    !is_cut && known.phrases.subjects.contains(first.as_str())
         || is_told()
         || within.iter().filter(low).any(said)
         || last.filter(|word| low(word) && !may_be_noun(word)).is_some_and(said)
