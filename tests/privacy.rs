@@ -834,6 +834,8 @@ fn a_rule_about_the_folder_of_the_home_or_one_around_it_holds_for_what_lies_ther
             home.run(&["add", home.path(&file).to_str().unwrap()]);
             home.run(&["sum", home.path(&file).to_str().unwrap()]);
         }
+        let file = std::fs::File::open(home.path(&format!("notes/{number}.md"))).unwrap();
+        home.command(&["sum", "-"]).stdin(file).output().unwrap();
         setup.ask(&format!("r{number}"), FLOW, &["clients/acme/offer.md"], json!({"n": number}));
         home.ok(&["drain"]);
         setup.far_saw_nothing();

@@ -346,7 +346,14 @@ impl RunArgs {
         let (name, bytes) = (given.name(), given.bytes(context)?);
         let lines = given.lines_of(&bytes);
         let is_text = match &lines {
-            Ok(lines) => !lines.is_empty() && !lines.iter().any(|line| gives_inputs(pack, line)),
+            Ok(lines) => {
+                // A member of an export may have the name of an input.
+                let is_export = !pack.is_imported
+                    && !lines.iter().all(|line| are_all_inputs(pack, line))
+                    && is_no_object_of_inputs(&name, &bytes);
+                let gives_none = !lines.iter().any(|line| gives_inputs(pack, line));
+                !lines.is_empty() && (is_export || gives_none)
+            }
             Err(_) => holds_several(&name, &bytes),
         };
         if !is_text {

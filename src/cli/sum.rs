@@ -22,6 +22,7 @@ use super::source_files::{name_not_read, name_skipped, tell_unused};
 use super::ui::LiveAnswer;
 use super::{Context, names, ui};
 use crate::config::{Config, DefaultFlows};
+use crate::contract::places::DataPlaces;
 use crate::flow::context::Surroundings;
 use crate::flow::{EvidenceRef, FlowError, FlowOutcome, TEXT_FROM_SOURCE};
 use crate::home::Home;
@@ -329,7 +330,13 @@ impl<'a> Sources<'a> {
                 continue;
             }
             let (mut skipped, left_out) = (Vec::new(), &mut self.left_out);
-            let place = file_places(self.context, &file.path);
+            // What comes in without a file has no folder.
+            let is_spooled =
+                self.spooled.as_ref().is_some_and(|spooled| spooled.path() == file.path);
+            let place = match is_spooled {
+                true => DataPlaces::default(),
+                false => file_places(self.context, &file.path),
+            };
             let read = each_unit(disk, &self.readers, file, self.clock, &mut |unit| match unit {
                 Ok(mut unit) => {
                     unit.note_places(&place);

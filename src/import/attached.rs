@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use super::LeftOut;
-use super::collect::NamedFile;
 use crate::os::Disk;
 
 /// A file that a message has attached, and whose words are not in the message.
@@ -25,16 +24,24 @@ impl Attached {
     }
 }
 
+/// Where the file of the messages lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub path: &'a Path,
+    /// It was found in a folder or an archive, so that the files beside it are read too.
+    pub is_found: bool,
+}
+
 /// What is said of attached files. Those in a folder that is read whole are read or skipped there.
 pub(super) fn told(
     disk: &dyn Disk,
-    file: &NamedFile,
+    place: Place<'_>,
     attached: &[Attached],
 ) -> impl Iterator<Item = LeftOut> + use<> {
-    let names = if attached.is_empty() { Vec::new() } else { files_around(disk, &file.path) };
+    let names = if attached.is_empty() { Vec::new() } else { files_around(disk, place.path) };
     let (there, gone): (Vec<_>, Vec<_>) =
         attached.iter().partition(|one| names.iter().any(|name| one.is(name)));
-    let there = if file.is_found() { Vec::new() } else { there };
+    let there = if place.is_found { Vec::new() } else { there };
     let told = |files: Vec<&Attached>, more: &str| {
         let names: Vec<&str> = files.iter().map(|one| one.name.as_str()).collect();
         LeftOut::of_attached(&names, more)

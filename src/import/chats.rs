@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::LeftOut;
 use super::attached::{self, Attached};
 use super::cited::without_marks;
-use super::collect::NamedFile;
 use super::fields::time;
 use crate::contract::privacy::says_local_only;
 use crate::contract::publish::said_by_record;
@@ -208,11 +207,11 @@ impl Beside {
     pub(crate) fn left_out(
         &self,
         disk: &dyn Disk,
-        file: &NamedFile,
+        place: attached::Place<'_>,
     ) -> impl Iterator<Item = LeftOut> + use<> {
         let silent = LeftOut::without_words(self.empty);
         let unknown = LeftOut::of_unknown_kinds(&self.unknown);
-        let files = attached::told(disk, file, &self.attached);
+        let files = attached::told(disk, place, &self.attached);
         let unused = Some(LeftOut::Messages(self.unused)).filter(|_| !self.unused.is_none());
         silent.into_iter().chain(files).chain(unknown).chain(unused)
     }
@@ -556,7 +555,6 @@ fn claude_text(message: &Value, unknown: &mut Vec<String>) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::kind::FileKind;
     use super::*;
 
     fn node(id: &str, parent: Option<&str>, children: &[&str], message: Value) -> (String, Value) {
@@ -630,10 +628,9 @@ mod tests {
         let claude = json!({"uuid": "c", "created_at": "2026-02-11T09:00:00Z", "chat_messages": [
             {"uuid": "m", "sender": "assistant", "content": blocks}]});
         beside.add(&conversation(&claude).unwrap());
-        let (disk, name) = (crate::os::Machine::real().disk, "conversations.json".to_owned());
-        let file =
-            NamedFile { path: "c.json".into(), in_folder: None, name, kind: FileKind::ChatGpt };
-        let told = beside.left_out(disk.as_ref(), &file);
+        let disk = crate::os::Machine::real().disk;
+        let place = attached::Place { path: "c.json".as_ref(), is_found: false };
+        let told = beside.left_out(disk.as_ref(), place);
         let told: Vec<String> = told.map(|one| one.to_string()).collect();
         assert_eq!(
             told,

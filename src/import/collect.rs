@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::attached::Place;
 use super::export_archive::{head_of, of_archive};
 use super::kind::{FileKind, Refusal, is_conversations, may_lose_text};
 use super::{DOCUMENT_BYTES_MAX, FOLDER_DEPTH_MAX, ImportError, LeftOut, disk_error};
@@ -62,6 +63,11 @@ impl NamedFile {
     /// Whether it was found in a folder or an archive, so that the files beside it are read too.
     pub(crate) fn is_found(&self) -> bool {
         self.in_folder.is_some()
+    }
+
+    /// Where it lies, for what is attached to its messages.
+    pub(super) fn place(&self) -> Place<'_> {
+        Place { path: &self.path, is_found: self.is_found() }
     }
 
     /// The path as it was given or found.

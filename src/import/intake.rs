@@ -593,7 +593,7 @@ impl<'a> Intake<'a> {
                 Ok(())
             }
         })?;
-        beside.left_out(disk, file).for_each(|why| report.leave_out(&file.name, 1, why));
+        beside.left_out(disk, file.place()).for_each(|why| report.leave_out(&file.name, 1, why));
         Ok(())
     }
 

@@ -50,7 +50,7 @@ pub(super) fn beside(
 ) -> impl Iterator<Item = LeftOut> + use<> {
     let mut beside = Beside::default();
     found.iter().flatten().for_each(|one| beside.add(one));
-    beside.left_out(disk, file)
+    beside.left_out(disk, file.place())
 }
 
 /// The value of a file, or the list of the values of its lines. Lines that are no JSON are named.

@@ -167,7 +167,7 @@ pub(crate) fn each_unit(
                 }
                 Ok(())
             })?;
-            beside.left_out(disk, file).for_each(|why| take(Err(why)));
+            beside.left_out(disk, file.place()).for_each(|why| take(Err(why)));
             Ok(())
         }
         FileKind::ChatArchive => {

@@ -120,7 +120,7 @@ fn groups_become_perspectives_and_items_become_citations() {
         .collect();
     assert_eq!(
         claims,
-        ["Ana fixed the queue.", "It had lost lines, see x.example for why."],
+        ["Tests were added.", "Ana fixed the queue.", "It had lost lines, see x.example for why."],
         "a fragment claims nothing"
     );
     let label = &pack["summaries"][1]["key_claims"][0]["citation_cids"][0];

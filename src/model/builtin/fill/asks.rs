@@ -11,11 +11,12 @@ use super::super::lexicon::lexicon;
 use super::super::rank::quality;
 use super::super::text::words::{Token, spaced};
 use super::super::text::{Kind, Role};
-use super::due::{names_last_day, names_last_weekday};
+use super::due::names_last_weekday;
 use super::duties::{
     asks_around, asks_only_in_seeming, asks_only_who_cannot, is_labelled, is_own_duty, is_own_note,
     orders_with_pronoun,
 };
+use super::event::is_due;
 use super::posting::Postings;
 use super::scene::{Focus, Scene};
 use super::signals::{is_open_box, signals};
@@ -179,7 +180,10 @@ fn find(scene: &Scene<'_, '_>) -> Vec<usize> {
         let first = opening(scene, at, tokens);
         // `You must have a licence` in an advertisement says who is sought.
         let obliged = obliged.contains(&at) && !postings.holds(scene, at);
-        let has_last_day = || names_last_day(said) || names_last_weekday(said);
+        let has_last_day = || {
+            let mut within = scene.whens().iter().filter(|when| when.mention.sentence == at);
+            names_last_weekday(said) || within.any(|when| is_due(scene, when))
+        };
         // `We must close the line on 5 December` says what its writers do.
         let is_own_act = is_own_duty(said) && !has_last_day();
         let obliged = obliged && !is_own_act;
@@ -437,6 +441,10 @@ mod tests {
             ),
             ("Hi Tom,\n\nwe have to move the deployment to Friday.\n\nBest,\nNora\n", &[]),
             ("Hi Tom,\n\nwe must cancel your order of 20 November.\n\nBest,\nNora\n", &[]),
+            (
+                "Date: 2026-02-09\n\nHi Tom,\n\nwe need to confirm the number before February 20.\n\nBest,\nNora\n",
+                &["we need to confirm the number before February 20."],
+            ),
             (
                 "Hi Tom,\n\nwe have to hand in the form by Friday.\n\nBest,\nNora\n",
                 &["we have to hand in the form by Friday."],

@@ -7,6 +7,7 @@
 use chrono::Weekday;
 use serde_json::json;
 
+use super::super::done;
 use super::super::extract::Mention;
 use super::super::extract::dates::{self, Clock, DateTimeMention};
 use super::super::lexicon::{Phrases, lexicon};
@@ -126,7 +127,8 @@ fn find(scene: &Scene<'_, '_>, whens: &[DateTimeMention]) -> Option<Appointment>
         let hour = near(at) && when.clock.is_some();
         score -= if hour { 2 } else { 7 } * i64::from(is_due(scene, &when));
         score -= 7 * i64::from(offered.binary_search(&at).is_ok());
-        score -= 7 * i64::from(is_over(scene, &when) || ends_a_day(&when));
+        let is_gone = is_over(scene, &when) || is_called_off_below(scene, at);
+        score -= 7 * i64::from(is_gone || ends_a_day(&when));
         score -= 7 * i64::from(habits.binary_search(&at).is_ok() && !near(at));
         score -= 3 * i64::from(is_told(scene, &when));
         score -= 3 * i64::from(signs.bulk);
@@ -161,6 +163,37 @@ pub(super) fn is_called_off(scene: &Scene<'_, '_>) -> bool {
     let names_another = |at: usize| says(at, &dates.instead) || says(at, &dates.moves);
     subject.any(|at| says(at, &dates.called_off))
         && !(0..scene.text.sentences.len()).any(|at| scene.is_said(at) && names_another(at))
+}
+
+/// Whether a sentence right below calls off what this one tells of: `The workshop is on 10 March. It has been cancelled.`
+/// It is short or speaks of the same thing, and names no day.
+fn is_called_off_below(scene: &Scene<'_, '_>, at: usize) -> bool {
+    /// Sentences between the two, and words of one that needs no name of its own.
+    const BELOW_MAX: usize = 2;
+    const SHORT_WORDS: usize = 6;
+    let dates = &lexicon().dates;
+    let words = |at: usize| -> Vec<&str> {
+        scene.text.tokens_of(at).iter().map(|token| scene.text.folded(token)).collect()
+    };
+    let says = |words: &[&str], phrases: &Phrases| {
+        let word = |at: usize| words.get(at).copied().unwrap_or_default();
+        (0..words.len()).any(|from| phrases.starts(|next| word(from + next)).is_some())
+    };
+    let own = done::content(scene.text.sentence(at));
+    let part = |at: usize| scene.text.sentences[at].part;
+    let below = (at + 1..scene.text.sentences.len()).take(BELOW_MAX);
+    let mut below = below.take_while(|one| part(*one) == part(at));
+    below.any(|one| {
+        let said = words(one);
+        let is_of_it = || {
+            let about = done::content(scene.text.sentence(one));
+            about.iter().any(|word| own.contains(word))
+        };
+        says(&said, &dates.called_off)
+            && !says(&said, &dates.conditions)
+            && !scene.whens().iter().any(|when| when.mention.sentence == one && when.date.is_some())
+            && (said.len() <= SHORT_WORDS || is_of_it())
+    })
 }
 
 /// Whether an event was over when the text was written: on an earlier day, or at an earlier hour of that day.
@@ -585,6 +618,18 @@ mod tests {
                 "The sync is cancelled. Let us meet on 12 March at 11:15 instead.",
                 Some("2026-03-12T11:15:00"),
             ),
+            (
+                "Workshop",
+                "The workshop is on 10 March at 15:00. The workshop has been cancelled.",
+                None,
+            ),
+            ("Workshop", "The workshop is on 10 March at 15:00. Update: it is cancelled.", None),
+            ("Treffen", "Das Treffen ist am 10. März um 15:00 Uhr. Es fällt leider aus.", None),
+            (
+                "Workshop",
+                "The workshop is on 10 March at 15:00. The concert of the choir of our town has been cancelled.",
+                Some("2026-03-10T15:00:00"),
+            ),
             ("Review", "The review is on 10 March at 10:00.", Some("2026-03-10T10:00:00")),
         ] {
             assert_eq!(start(ANA, subject, body).as_deref(), expected, "{subject}: {body}");
@@ -630,7 +675,10 @@ mod tests {
             let day = chrono::NaiveDate::from_ymd_opt(2026, 3, 4);
             dates::find(&read, day).iter().any(|when| is_due_in(&read, when))
         };
-        assert!(!due("Unsere Praxis ist vom 3. bis zum 21. August geschlossen."));
+        assert!(!due(
+            "Liebe Patientinnen und Patienten,\n\nunsere Praxis ist vom 3. bis zum 21. August geschlossen. Die \
+             Vertretung ist im Nachbarhaus, und wir sind danach wieder da.\n"
+        ));
         assert!(!due("It arrives between us on 26 March until 28 March."));
         assert!(due("Send the form until 28 March."));
         assert!(due("Bitte bis zum 21. August zahlen."));

@@ -172,7 +172,8 @@ pub(crate) fn named_after(from: &str) -> Option<Named> {
     let domain = from.rsplit_once('@').map_or("", |(_, rest)| rest.trim_end_matches(['>', ' ']));
     let domain = fold(domain.rsplit_once('.').map_or(domain, |(rest, _)| rest));
     let folded = fold(&name);
-    let mut words = folded.split(|c: char| !c.is_alphanumeric());
+    let words = folded.split(|c: char| !c.is_alphanumeric());
+    let mut words = words.filter(|word| !word.is_empty());
     let is_in = |word: &str, least: usize, place: &str| {
         word.chars().count() >= least && place.contains(word)
     };
@@ -232,6 +233,7 @@ mod tests {
         assert_eq!(named_after("Tolby Security <security@tolby.example>"), Some(Named::Company));
         assert_eq!(named_after("Ana P <ap3@x.example>"), None);
         assert_eq!(named_after("noreply@x.example"), None);
+        assert_eq!(named_after(""), None);
     }
 
     #[test]
