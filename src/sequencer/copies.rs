@@ -26,6 +26,7 @@ pub enum CopyError {
 }
 
 /// The first line of a queue, if it is long enough to say whose it is.
+#[cfg(feature = "cluster")]
 pub(crate) fn first_line(queue: &[u8]) -> Option<&[u8]> {
     let line = queue.split(|byte| *byte == b'\n').next()?;
     (line.len() >= BEGINNING_MIN as usize).then_some(line)
